@@ -1,0 +1,64 @@
+# weir: everything a person or a CI types. `make help` lists it.
+# Debian with a Rust toolchain is all that is needed; `deps` installs the rest.
+SHELL := /bin/bash
+CARGO ?= cargo
+PREFIX ?= /usr/local
+PROFILE ?= release
+BIN_release := target/release
+BIN_dev := target/debug
+BIN := $(BIN_$(PROFILE))
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+PROVE_JOBS ?= 2
+
+.PHONY: help demo run check bench install deps build debug fmt clippy doc unit prove clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: build ## build, run real jobs in a private instance, show what happens, end
+	@WEIR_BIN=$(CURDIR)/$(BIN) bash demo/demo.sh
+
+run: build ## build and leave an instance in the foreground
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/weir start
+
+build: deps-build ## the five programs, optimised
+	@$(CARGO) build --locked --profile $(PROFILE) --bins
+
+debug:
+	@$(CARGO) build --locked --workspace --bins
+
+check: deps fmt clippy doc unit prove ## all that CI runs
+	@echo "check: all passed"
+
+fmt:
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
+
+unit: debug
+	$(CARGO) test --locked --workspace --quiet
+
+prove: debug ## the shell tests, each in an instance of its own
+	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer t/
+
+bench: build ## every benchmark, as one table
+	@WEIR_BIN=$(CURDIR)/$(BIN) $(BIN)/weir-bench $(BENCH_ARGS)
+
+install: build ## programs into $(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(addprefix $(BIN)/,weir weir-job-manager weir-job-info weir-job-runner weir-bench) $(DESTDIR)$(PREFIX)/bin
+
+# what the build needs: a C compiler for SQLite, which a Rust toolchain's linker implies
+deps-build:
+	@command -v cc >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq gcc libc6-dev; }
+
+# what the tests need
+deps: deps-build ## install what the tests need (Debian packages)
+	@bash .ci/deps
+
+clean: ## remove what was built
+	$(CARGO) clean
