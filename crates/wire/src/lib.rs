@@ -34,6 +34,7 @@ pub use frame::{
 pub use header::Flags;
 pub use message::{
     Control, Event, MATCHTAG_NONE, Message, NODEID_ANY, NODEID_UPSTREAM, Request, Response,
+    no_service_text, unknown_method_text,
 };
 pub use payload::{
     PayloadError, json_bytes, json_payload, nul_terminated, parse_json, text_of, text_payload,

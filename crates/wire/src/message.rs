@@ -151,6 +151,39 @@ impl Request {
             ..self.respond(text.map(text_payload))
         }
     }
+
+    /// ENOSYS from a service that has no such method.
+    #[must_use]
+    pub fn unknown_method(&self) -> Response {
+        self.error(
+            crate::errno::ENOSYS,
+            Some(&unknown_method_text(&self.topic)),
+        )
+    }
+}
+
+/// The longest beginning of a topic that error texts quote, in bytes.
+const TOPIC_QUOTED_MAX: usize = 1024;
+
+fn quoted(topic: &Topic) -> &str {
+    let text = topic.as_str();
+    let mut end = text.len().min(TOPIC_QUOTED_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The text of ENOSYS when nobody registered the topic's service.
+#[must_use]
+pub fn no_service_text(topic: &Topic) -> String {
+    format!("No service matching {} is registered", quoted(topic))
+}
+
+/// The text of ENOSYS when the service is there and has no such method.
+#[must_use]
+pub fn unknown_method_text(topic: &Topic) -> String {
+    format!("Unknown service method '{}'", quoted(topic))
 }
 
 impl Message {
