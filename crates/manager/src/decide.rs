@@ -1,0 +1,183 @@
+//! Decide: a request against the state gives events or a refusal. One file a family of requests; roles and topics are in
+//! `protocol::method`.
+
+mod history;
+mod kill;
+mod list;
+mod memo;
+mod queue;
+mod raise;
+mod status;
+mod submit;
+mod urgency;
+pub(crate) mod wait;
+
+use bytes::Bytes;
+use job::JobId;
+use protocol::method::{Method, Role, find};
+use serde::Deserialize;
+use wire::{ROLE_OWNER, ROLE_USER, errno, parse_json};
+
+use crate::action::{Action, Refusal};
+use crate::input::Call;
+use crate::manager::Manager;
+use crate::pending::HELD_MAX;
+use crate::write::Object;
+
+/// What a decided request is answered with.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Answer {
+    /// No payload.
+    Empty,
+    /// JSON.
+    Json(Bytes),
+    /// Several, then the end of the stream.
+    Stream(Vec<Bytes>),
+    /// Whoever keeps the token answers.
+    Later,
+}
+
+/// Reads the payload of a request.
+/// # Errors
+/// EPROTO without a text, as Flux answers.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(call: &'a Call) -> Result<T, Refusal> {
+    let payload = call
+        .payload
+        .as_deref()
+        .ok_or(Refusal::bare(errno::EPROTO))?;
+    parse_json(payload).map_err(|_| Refusal::bare(errno::EPROTO))
+}
+
+/// As [`parse`], where no payload is as good as `{}`.
+pub(crate) fn parse_or_default<'a, T: Deserialize<'a> + Default>(
+    call: &'a Call,
+) -> Result<T, Refusal> {
+    if call.payload.is_none() {
+        Ok(T::default())
+    } else {
+        parse(call)
+    }
+}
+
+impl Manager {
+    /// Decides a request and answers it.
+    pub(crate) fn request(&mut self, call: Call) {
+        self.stats.requests += 1;
+        let token = call.token;
+        let decided = if self.pending.len() >= HELD_MAX {
+            let refusal = Refusal::new(
+                errno::EAGAIN,
+                "too many answers wait for the disk: try again",
+            );
+            if !call.noresponse {
+                self.turn.at_once.push(Action::Respond {
+                    token,
+                    result: Err(refusal),
+                    last: true,
+                });
+            }
+            return;
+        } else {
+            self.decide(&call)
+        };
+        if call.noresponse {
+            return;
+        }
+        match decided {
+            Ok(Answer::Empty) => self.respond(token, Ok(None)),
+            Ok(Answer::Json(payload)) => self.respond(token, Ok(Some(payload))),
+            Ok(Answer::Later) => {}
+            Ok(Answer::Stream(payloads)) => {
+                for payload in payloads {
+                    self.effect(Action::Respond {
+                        token,
+                        result: Ok(Some(payload)),
+                        last: false,
+                    });
+                }
+                self.respond(token, Err(Refusal::bare(errno::ENODATA)));
+            }
+            Err(refusal) => self.respond(token, Err(refusal)),
+        }
+    }
+
+    fn decide(&mut self, call: &Call) -> Result<Answer, Refusal> {
+        let topic = call.topic.as_str();
+        let Some((method, role)) = find(topic) else {
+            return Err(Refusal::new(
+                errno::ENOSYS,
+                format!("Unknown service method '{topic}'"),
+            ));
+        };
+        match role {
+            Role::Owner if !call.cred.is_owner() => {
+                return Err(Refusal::new(
+                    errno::EPERM,
+                    "Request requires owner credentials",
+                ));
+            }
+            Role::User if call.cred.rolemask & (ROLE_OWNER | ROLE_USER) == 0 => {
+                return Err(Refusal::new(
+                    errno::EPERM,
+                    "Request rejected due to insufficient privilege",
+                ));
+            }
+            Role::Owner | Role::User => {}
+        }
+        match method {
+            Method::Submit => self.submit(call),
+            Method::IngestGetinfo => self.ingest_getinfo(),
+            Method::Urgency => self.urgency(call),
+            Method::Priority => self.priorities(call),
+            Method::Raise => self.raise(call),
+            Method::Raiseall => self.raiseall(call),
+            Method::Kill => self.kill(call),
+            Method::Killall => self.killall(call),
+            Method::Memo => self.memo(call),
+            Method::Wait => self.wait(call),
+            Method::List => self.list(call),
+            Method::Getinfo => self.getinfo(call),
+            Method::HistoryGet => self.history_get(call),
+            Method::QueueList => self.queue_list(),
+            Method::QueueStatus => self.queue_status(call),
+            Method::QueueEnable => self.queue_enable(call),
+            Method::QueueStart => self.queue_start(call),
+            Method::Idle => self.idle(call),
+            Method::Drain => self.drain(call),
+            Method::AllocQuery => self.alloc_query(),
+            Method::ResourceStatus => self.resource_status(),
+            Method::StatsGet => self.stats_get(),
+            Method::SchedHello => self.sched_hello(call),
+            Method::SchedReady => self.sched_ready(call),
+            Method::ExecHello => self.exec_hello(call),
+            Method::Disconnect => {
+                self.disconnect(call.sender);
+                Ok(Answer::Empty)
+            }
+        }
+    }
+
+    /// `{"seq":S}`: what a changing request answers that has nothing else to say.
+    pub(crate) fn seq_answer(&self) -> Answer {
+        Answer::Json(Object::new(0).number("seq", self.seq.0).end())
+    }
+
+    /// Why a job is not among the active ones: `inactive` if it was once, else `unknown`.
+    pub(crate) fn absent(
+        &self,
+        id: JobId,
+        errnum: u32,
+        inactive: &'static str,
+        unknown: &'static str,
+    ) -> Refusal {
+        Refusal::new(
+            errnum,
+            if self.known.contains(id) {
+                inactive
+            } else {
+                unknown
+            },
+        )
+    }
+}

@@ -1,0 +1,211 @@
+//! `job-ingest.submit`: a wrapped jobspec becomes a job.
+//!
+//! Decided here: the flags, the urgency, who signed, whether the jobspec is one. The events after `submit` come from react, in the same
+//! commit. An identical submission of a moment ago is not parsed again.
+
+use bytes::Bytes;
+use job::{Attach, Entry, Event, EventKind, Job, JobFlags, Jobspec, JobspecError, Source, Urgency};
+use protocol::job_ingest::{FLAG_NOVALIDATE, FLAG_WAITABLE, FLAGS, SubmitRequest, SubmitResponse};
+use std::sync::Arc;
+use wire::{ROLE_LOCAL, errno, parse_json};
+
+use crate::action::{JobWrite, Refusal};
+use crate::decide::Answer;
+use crate::input::Call;
+use crate::manager::Manager;
+use crate::record::Record;
+use crate::specs::Recent;
+use crate::unwrap::unwrap_j;
+use crate::write::json;
+
+/// Version of the eventlog, in every `submit` event.
+const EVENTLOG_VERSION: u32 = 1;
+
+impl Manager {
+    /// `{J, urgency, flags}` → `{id, seq}`.
+    pub(crate) fn submit(&mut self, call: &Call) -> Result<Answer, Refusal> {
+        let undecodable =
+            || Refusal::new(errno::EPROTO, "error decoding job request: Protocol error");
+        let payload = call.payload.as_deref().ok_or_else(undecodable)?;
+        let request: SubmitRequest<'_> = parse_json(payload).map_err(|_| undecodable())?;
+        let flags = u32::try_from(request.flags)
+            .ok()
+            .filter(|flags| flags & !FLAGS == 0);
+        let flags = flags.ok_or(Refusal::new(errno::EPROTO, "invalid job flags"))?;
+        let owner = call.cred.is_owner();
+        if !owner && flags & FLAG_NOVALIDATE != 0 {
+            return Err(Refusal::new(
+                errno::EPERM,
+                "only the instance owner can submit with FLUX_JOB_NOVALIDATE",
+            ));
+        }
+        let urgency = Urgency::new(request.urgency)
+            .map_err(|_| Refusal::new(errno::EINVAL, "urgency range is [0:31]"))?;
+        if !owner && urgency > Urgency::DEFAULT {
+            return Err(Refusal::new(
+                errno::EINVAL,
+                "only the instance owner can submit with urgency >16",
+            ));
+        }
+        if !owner && flags & FLAG_WAITABLE != 0 {
+            return Err(Refusal::new(
+                errno::EINVAL,
+                "only the instance owner can submit with FLUX_JOB_WAITABLE",
+            ));
+        }
+        let (j, jobspec) = self.ingest(call, &request.j, flags)?;
+        let queue = self.queues.anonymous();
+        if !queue.enable {
+            let reason = queue.disable_reason.as_deref().unwrap_or_default();
+            return Err(Refusal::new(
+                errno::EINVAL,
+                format!("job submission is disabled: {reason}"),
+            ));
+        }
+        self.may_change()?;
+        self.admit(call.cred.userid, urgency, JobFlags(flags), j, jobspec)
+    }
+
+    /// Who signed, and whether it is a jobspec: `J` and the jobspec without environment, both in memory of their own.
+    fn ingest(&mut self, call: &Call, j: &str, flags: u32) -> Result<(Bytes, Bytes), Refusal> {
+        let requestor = call.cred.userid;
+        // A jobspec that was not validated is not remembered as a good one.
+        let recalled = if flags & FLAG_NOVALIDATE == 0 {
+            self.specs.recall(j.as_bytes())
+        } else {
+            None
+        };
+        if let Some(recent) = recalled {
+            signed_by(call, recent.userid)?;
+            return Ok((recent.j.clone(), recent.jobspec.clone()));
+        }
+        let unwrapped = unwrap_j(j).map_err(|_| {
+            Refusal::new(errno::EINVAL, "could not unwrap jobspec: Invalid argument")
+        })?;
+        signed_by(call, unwrapped.userid)?;
+        let jobspec = if flags & FLAG_NOVALIDATE == 0 {
+            let (checked, stripped) =
+                Jobspec::ingest(&unwrapped.jobspec).map_err(|error| refused(&error))?;
+            if let Some(queue) = &checked.queue {
+                return Err(Refusal::new(
+                    errno::EPERM,
+                    format!("Invalid queue '{queue}' specified"),
+                ));
+            }
+            if let Some(dependency) = checked.dependencies.first() {
+                let text = format!(
+                    "dependency: scheme \"{}\" is not supported",
+                    dependency.scheme
+                );
+                return Err(Refusal::new(errno::EINVAL, text));
+            }
+            stripped
+        } else {
+            unvalidated(&unwrapped.jobspec)?
+        };
+        let j = Bytes::copy_from_slice(j.as_bytes());
+        if flags & FLAG_NOVALIDATE == 0 {
+            self.specs.remember(Recent {
+                j: j.clone(),
+                userid: requestor,
+                jobspec: jobspec.clone(),
+            });
+        }
+        Ok((j, jobspec))
+    }
+
+    /// Makes the job: its `submit`, its row, and what its states owe.
+    fn admit(
+        &mut self,
+        userid: u32,
+        urgency: Urgency,
+        flags: JobFlags,
+        j: Bytes,
+        jobspec: Bytes,
+    ) -> Result<Answer, Refusal> {
+        let id = self.ids.next(self.now_ms());
+        let event = Event::new(
+            self.now,
+            EventKind::Submit {
+                userid,
+                urgency,
+                flags,
+                version: EVENTLOG_VERSION,
+            },
+        );
+        let Ok(job) = Job::new(id, &event) else {
+            return Err(Refusal::bare(errno::EINVAL));
+        };
+        let jobspec = self.specs.take(jobspec);
+        self.seq = self.seq.next();
+        let attach = Attach::Jobspec(jobspec.clone());
+        let entry = Entry::new(
+            self.seq,
+            Source::Job(id),
+            job.eventlog_seq,
+            userid,
+            true,
+            &event,
+            attach,
+        );
+        self.turn.entries.push(Arc::new(entry));
+        let t_submit = job.t_submit;
+        self.turn.writes.push(JobWrite::Insert {
+            id,
+            userid,
+            t_submit,
+            flags: flags.0,
+            jobspec: jobspec.clone(),
+            j,
+        });
+        self.count(job.state, 1);
+        self.known.add(id, userid);
+        self.waits.add_job(&job);
+        self.jobs.insert(id, Record::new(job, jobspec));
+        self.stats.submits += 1;
+        self.settle(id);
+        Ok(Answer::Json(json(&SubmitResponse {
+            id,
+            seq: self.seq.0,
+        })))
+    }
+}
+
+/// # Errors
+/// The signer is not who asks; or a guest's user id was not seen by this machine's kernel, so that an unsigned `J` proves nothing.
+fn signed_by(call: &Call, signer: u32) -> Result<(), Refusal> {
+    let requestor = call.cred.userid;
+    if signer != requestor {
+        return Err(Refusal::new(
+            errno::EPERM,
+            format!("signer={signer} != requestor={requestor}"),
+        ));
+    }
+    if !call.cred.is_owner() && call.cred.rolemask & ROLE_LOCAL == 0 {
+        return Err(Refusal::new(
+            errno::EPERM,
+            "only instance owner can use sign-type=none",
+        ));
+    }
+    Ok(())
+}
+
+/// Flux's numbers: what is no JSON is EINVAL, what a validator refuses EPERM.
+fn refused(error: &JobspecError) -> Refusal {
+    match error {
+        JobspecError::Json(error) => {
+            Refusal::new(errno::EINVAL, format!("jobspec: invalid JSON: {error}"))
+        }
+        error => Refusal::new(errno::EPERM, error.to_string()),
+    }
+}
+
+/// A jobspec the owner wants taken as it is; it must be a JSON object all the same, since it is shown as one.
+fn unvalidated(json: &[u8]) -> Result<Bytes, Refusal> {
+    let stripped = job::jobspec::strip_environment(json).map_err(|error| refused(&error))?;
+    if stripped.first() == Some(&b'{') {
+        Ok(stripped)
+    } else {
+        Err(Refusal::new(errno::EPERM, "jobspec: expected an object"))
+    }
+}

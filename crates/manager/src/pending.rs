@@ -1,0 +1,107 @@
+//! What waits for the disk: answers, messages to engines and events to subscribers, in the order they were decided.
+//!
+//! Invariant 2 lives here: an action leaves only when every entry applied before it was decided is durable. Refusals and reads go through
+//! as well, so nothing overtakes anything. Bounds are checked by the caller before it decides ([`Pending::len`]).
+
+use std::collections::VecDeque;
+
+use job::Seq;
+
+use crate::action::Action;
+
+/// So many held actions, and changing requests are refused with EAGAIN until the disk has caught up.
+pub const HELD_CHANGES_MAX: usize = 1 << 16;
+/// So many, and all requests are. Reports of engines are taken on: their number is bounded by what the engines were asked.
+pub const HELD_MAX: usize = 1 << 17;
+
+/// A first-in first-out queue of actions and the seqs they rest on.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    held: VecDeque<(Seq, Action)>,
+    durable: Seq,
+}
+
+impl Pending {
+    /// Starts with everything up to `durable` on disk.
+    pub(crate) fn new(durable: Seq) -> Pending {
+        Pending {
+            held: VecDeque::new(),
+            durable,
+        }
+    }
+
+    /// Passes on at once what rests on durable entries, keeps the rest.
+    pub(crate) fn give(&mut self, rests_on: Seq, action: Action, out: &mut Vec<Action>) {
+        if rests_on <= self.durable && self.held.is_empty() {
+            out.push(action);
+        } else {
+            self.held.push_back((rests_on, action));
+        }
+    }
+
+    /// Everything up to `seq` is durable: passes on what rested on it.
+    pub(crate) fn durable(&mut self, seq: Seq, out: &mut Vec<Action>) {
+        self.durable = self.durable.max(seq);
+        while self
+            .held
+            .front()
+            .is_some_and(|(rests_on, _)| *rests_on <= self.durable)
+        {
+            if let Some((_, action)) = self.held.pop_front() {
+                out.push(action);
+            }
+        }
+        if self.held.is_empty() && self.held.capacity() > HELD_MAX {
+            self.held = VecDeque::new();
+        }
+    }
+
+    /// How many actions are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+}
+
+const _: () = assert!(HELD_CHANGES_MAX < HELD_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Token;
+
+    fn ready(n: u64) -> Action {
+        Action::Ready(Token(n))
+    }
+
+    fn tokens(out: &[Action]) -> Vec<u64> {
+        out.iter()
+            .filter_map(|action| {
+                if let Action::Ready(Token(n)) = action {
+                    Some(*n)
+                } else {
+                    None
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn invariant_2_nothing_leaves_before_its_seq_is_durable_and_nothing_overtakes() {
+        let mut pending = Pending::new(Seq(4));
+        let mut out = Vec::new();
+        pending.give(Seq(4), ready(1), &mut out);
+        assert_eq!(tokens(&out), [1]);
+        pending.give(Seq(6), ready(2), &mut out);
+        pending.give(Seq(4), ready(3), &mut out); // decided later: must not overtake
+        pending.give(Seq(9), ready(4), &mut out);
+        assert_eq!(tokens(&out), [1]);
+        pending.durable(Seq(5), &mut out);
+        assert_eq!(tokens(&out), [1]);
+        pending.durable(Seq(8), &mut out);
+        assert_eq!(tokens(&out), [1, 2, 3]);
+        pending.durable(Seq(7), &mut out); // an old word changes nothing
+        assert_eq!(pending.len(), 1);
+        pending.durable(Seq(9), &mut out);
+        assert_eq!(tokens(&out), [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,46 @@
+//! `job-ingest.submit`, `job-ingest.getinfo`.
+
+use std::borrow::Cow;
+
+use job::JobId;
+use serde::{Deserialize, Serialize};
+
+/// Flag of a submission: keep debug events.
+pub const FLAG_DEBUG: u32 = 2;
+/// Flag of a submission: `job-manager.wait` may ask for its result.
+pub const FLAG_WAITABLE: u32 = 4;
+/// Flag of a submission: take the jobspec unchecked.
+pub const FLAG_NOVALIDATE: u32 = 8;
+/// All flags a submission may have.
+pub const FLAGS: u32 = FLAG_DEBUG | FLAG_WAITABLE | FLAG_NOVALIDATE;
+
+/// `job-ingest.submit`: `{J:s, urgency:I, flags:I}`.
+///
+/// `J` = base64(header) `.` base64(jobspec) `.none`, the header being `version\0i1\0userid\0iUID\0mechanism\0snone\0` in any order of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmitRequest<'a> {
+    /// The wrapped jobspec.
+    #[serde(rename = "J", borrow)]
+    pub j: Cow<'a, str>,
+    /// 0 to 31.
+    pub urgency: i64,
+    /// Of [`FLAGS`].
+    pub flags: i64,
+}
+
+/// `{id:I, seq:I}`: sent when the job is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmitResponse {
+    /// The job's id.
+    pub id: JobId,
+    /// The newest entry of this submission (0 from a peer that has no such thing).
+    #[serde(default)]
+    pub seq: u64,
+}
+
+/// `job-ingest.getinfo` answers `{timestamp:I}`: milliseconds on the clock the ids are made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetinfoResponse {
+    /// Milliseconds since the instance first started.
+    pub timestamp: u64,
+}

@@ -1,0 +1,16 @@
+//! Payloads of the RPCs: what each request and response holds, one struct a payload, one line of its shape above it.
+//!
+//! Optional keys are marked `?`, `I` is an integer, `F` a number, `f` a number always written as a real, `b` a boolean, `s` a string,
+//! `o` any JSON. Keys that are not named here are ignored wherever they come. What a method may answer, its texts and its errnos are in
+//! `rfc/`. No behaviour in here: deciding is for `manager` and `info`, bytes and messages for `wire`.
+
+#![forbid(unsafe_code)]
+
+pub mod exec;
+pub mod job_info;
+pub mod job_ingest;
+pub mod job_list;
+pub mod job_manager;
+pub mod method;
+pub mod sched;
+pub mod service;
