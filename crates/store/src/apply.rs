@@ -1,0 +1,326 @@
+//! Batches into SQL: everything one transaction holds is first gathered per job, so that each job costs one statement.
+//!
+//! ```text
+//! batches ─► Gather: log chunks (≤ 256 entries) · one Delta a job, in order of first mention · meta · trim
+//!         ─► log, instancelog INSERT · job INSERT, or one UPDATE that appends to its eventlog · DELETE last
+//! ```
+//!
+//! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use job::{JobId, Seq, Source, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::batch::{Batch, JobWrite};
+use crate::blobs::Blobs;
+use crate::recover::{self, KEY_PREFIX};
+use crate::rows::{Text, id_to_sql, seq_to_sql};
+
+/// Entries of one row of the log; so a reader of a few entries reads a bounded row.
+pub(crate) const LOG_CHUNK_ENTRIES_MAX: usize = 256;
+
+/// A batch the caller must never have made; storing it would break the file for good.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Misuse {
+    /// Seqs must be gapless.
+    #[error("entry {met} handed to the store after {newest}: a seq is missing or was given twice")]
+    Gap { newest: Seq, met: Seq },
+    /// A key of ours.
+    #[error("meta key {key} belongs to the store")]
+    Key { key: String },
+}
+
+/// What happens to one job in this transaction.
+struct Delta {
+    id: JobId,
+    new: Option<New>,
+    lines: Vec<u8>,
+    last_seq: Option<Seq>,
+    r: Option<Bytes>,
+    done: Option<Done>,
+    consumed: bool,
+    delete: bool,
+}
+
+struct New {
+    userid: u32,
+    t_submit: Timestamp,
+    flags: u32,
+    jobspec: Bytes,
+    j: Bytes,
+}
+
+struct Done {
+    seq: Seq,
+    t_inactive: Timestamp,
+    result: u32,
+}
+
+struct Chunk {
+    first: Seq,
+    last: Seq,
+    lines: Vec<u8>,
+}
+
+/// All that the batches of one transaction ask for.
+pub(crate) struct Gather {
+    /// The newest seq once this is committed.
+    pub(crate) newest: Seq,
+    chunks: Vec<Chunk>,
+    other: Vec<(Seq, Bytes)>,
+    deltas: Vec<Delta>,
+    by_id: HashMap<u64, usize>,
+    meta: Vec<(String, String)>,
+    trim: Option<Seq>,
+}
+
+impl Gather {
+    /// Gathers `batches`, of which the first entry must follow `newest`.
+    pub(crate) fn new<'a>(
+        newest: Seq,
+        batches: impl IntoIterator<Item = &'a Batch>,
+    ) -> Result<Self, Misuse> {
+        let mut this = Self {
+            newest,
+            chunks: Vec::new(),
+            other: Vec::new(),
+            deltas: Vec::new(),
+            by_id: HashMap::new(),
+            meta: Vec::new(),
+            trim: None,
+        };
+        for batch in batches {
+            this.batch(batch)?;
+        }
+        Ok(this)
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<(), Misuse> {
+        let mut in_chunk = self
+            .chunks
+            .last()
+            .map_or(0, |chunk| chunk.last.0 - chunk.first.0 + 1);
+        for entry in &batch.entries {
+            if entry.seq.0 != self.newest.0 + 1 {
+                return Err(Misuse::Gap {
+                    newest: self.newest,
+                    met: entry.seq,
+                });
+            }
+            self.newest = entry.seq;
+            if self.chunks.is_empty() || in_chunk >= LOG_CHUNK_ENTRIES_MAX as u64 {
+                self.chunks.push(Chunk {
+                    first: entry.seq,
+                    last: entry.seq,
+                    lines: Vec::new(),
+                });
+                in_chunk = 0;
+            }
+            in_chunk += 1;
+            if let Some(chunk) = self.chunks.last_mut() {
+                chunk.last = entry.seq;
+                chunk.lines.extend_from_slice(entry.line());
+            }
+            match entry.source {
+                Source::Job(id) => {
+                    let delta = self.delta(id);
+                    delta.lines.extend_from_slice(entry.line());
+                    delta.last_seq = Some(entry.seq);
+                }
+                Source::Resource | Source::System => {
+                    self.other.push((entry.seq, entry.line().clone()))
+                }
+            }
+        }
+        let newest = self.newest;
+        for write in &batch.jobs {
+            let delta = self.delta(write.id());
+            match write {
+                JobWrite::Insert {
+                    userid,
+                    t_submit,
+                    flags,
+                    jobspec,
+                    j,
+                    ..
+                } => {
+                    delta.new = Some(New {
+                        userid: *userid,
+                        t_submit: *t_submit,
+                        flags: *flags,
+                        jobspec: jobspec.clone(),
+                        j: j.clone(),
+                    });
+                }
+                JobWrite::SetR { r, .. } => delta.r = Some(r.clone()),
+                JobWrite::Inactive {
+                    t_inactive, result, ..
+                } => {
+                    delta.done = Some(Done {
+                        seq: delta.last_seq.unwrap_or(newest),
+                        t_inactive: *t_inactive,
+                        result: *result,
+                    });
+                }
+                JobWrite::Consumed { .. } => delta.consumed = true,
+                JobWrite::Delete { .. } => delta.delete = true,
+            }
+        }
+        for (key, value) in &batch.meta {
+            if key.starts_with(KEY_PREFIX) {
+                return Err(Misuse::Key { key: key.clone() });
+            }
+            self.meta.push((key.clone(), value.clone()));
+        }
+        self.trim = self.trim.max(batch.trim);
+        Ok(())
+    }
+
+    fn delta(&mut self, id: JobId) -> &mut Delta {
+        let deltas = &mut self.deltas;
+        let at = *self.by_id.entry(id.0).or_insert_with(|| {
+            deltas.push(Delta {
+                id,
+                new: None,
+                lines: Vec::new(),
+                last_seq: None,
+                r: None,
+                done: None,
+                consumed: false,
+                delete: false,
+            });
+            deltas.len() - 1
+        });
+        &mut deltas[at]
+    }
+
+    /// Writes it all inside the transaction that is open on `db`.
+    pub(crate) fn write(&self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
+        {
+            let mut log = db.prepare_cached(
+                "INSERT INTO log (last_seq, first_seq, lines) VALUES (?1, ?2, ?3)",
+            )?;
+            for chunk in &self.chunks {
+                log.execute(params![
+                    seq_to_sql(chunk.last),
+                    seq_to_sql(chunk.first),
+                    Text(&chunk.lines)
+                ])?;
+            }
+            let mut other =
+                db.prepare_cached("INSERT INTO instancelog (seq, line) VALUES (?1, ?2)")?;
+            for (seq, line) in &self.other {
+                other.execute(params![seq_to_sql(*seq), Text(line)])?;
+            }
+        }
+        for delta in &self.deltas {
+            delta.write(db, blobs)?;
+        }
+        for (key, value) in &self.meta {
+            recover::set_meta(db, key, value)?;
+        }
+        if let Some(upto) = self.trim {
+            trim(db, upto)?;
+        }
+        blobs.flush(db)
+    }
+}
+
+impl Delta {
+    fn write(&self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
+        let id = id_to_sql(self.id);
+        match &self.new {
+            Some(new) => self.insert(db, blobs, new)?,
+            None => {
+                let changed = self.update(db, id)?;
+                if changed == 0 && !self.delete {
+                    tracing::warn!(job = %self.id, "entries of a job that has no row: kept in the log only");
+                }
+            }
+        }
+        if self.delete {
+            self.remove(db, blobs, id)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn insert(&self, db: &Connection, blobs: &mut Blobs, new: &New) -> Result<(), rusqlite::Error> {
+        let spec = blobs.add(db, &new.jobspec)?;
+        let j = blobs.add(db, &new.j)?;
+        let waitable = new.flags & crate::FLAG_WAITABLE != 0 && !self.consumed;
+        db.prepare_cached(
+            "INSERT INTO job (id, userid, flags, t_submit, active, waitable, done_seq, t_inactive, result, spec, j, r, eventlog)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(params![
+            id_to_sql(self.id),
+            new.userid,
+            new.flags,
+            new.t_submit.0,
+            self.done.is_none(),
+            waitable,
+            self.done.as_ref().map(|done| seq_to_sql(done.seq)),
+            self.done.as_ref().map(|done| done.t_inactive.0),
+            self.done.as_ref().map(|done| done.result),
+            spec,
+            j,
+            self.r.as_ref().map(|r| Text(r)),
+            Text(&self.lines),
+        ])?;
+        Ok(())
+    }
+
+    fn update(&self, db: &Connection, id: i64) -> Result<usize, rusqlite::Error> {
+        let lines = Text(&self.lines);
+        if self.consumed {
+            db.prepare_cached("UPDATE job SET waitable = 0 WHERE id = ?1")?
+                .execute([id])?;
+        }
+        match (&self.done, &self.r) {
+            (Some(done), r) => db
+                .prepare_cached(
+                    "UPDATE job SET active = 0, done_seq = ?3, t_inactive = ?4, result = ?5, r = coalesce(?6, r), eventlog = eventlog || ?2
+                     WHERE id = ?1",
+                )?
+                .execute(params![id, lines, seq_to_sql(done.seq), done.t_inactive.0, done.result, r.as_ref().map(|r| Text(r))]),
+            (None, Some(r)) => db
+                .prepare_cached("UPDATE job SET r = ?3, eventlog = eventlog || ?2 WHERE id = ?1")?
+                .execute(params![id, lines, Text(r)]),
+            (None, None) if self.lines.is_empty() => Ok(1),
+            (None, None) => {
+                db.prepare_cached("UPDATE job SET eventlog = eventlog || ?2 WHERE id = ?1")?.execute(params![id, lines])
+            }
+        }
+    }
+
+    fn remove(&self, db: &Connection, blobs: &mut Blobs, id: i64) -> Result<(), rusqlite::Error> {
+        let row: Option<(Option<i64>, Option<i64>)> = db
+            .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((spec, j)) = row {
+            blobs.drop_use(db, spec)?;
+            blobs.drop_use(db, j)?;
+            recover::raise_max_jobid(db, self.id)?;
+        }
+        Ok(())
+    }
+}
+
+/// Forgets the rows of the log that end at or before `upto`, and remembers the newest seq that went.
+fn trim(db: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
+    let upto = seq_to_sql(upto);
+    let floor: Option<i64> = db.query_row(
+        "SELECT max(last_seq) FROM log WHERE last_seq <= ?1",
+        [upto],
+        |row| row.get(0),
+    )?;
+    if let Some(floor) = floor {
+        db.execute("DELETE FROM log WHERE last_seq <= ?1", [upto])?;
+        recover::set_meta(db, recover::KEY_FLOOR, &floor.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! What can go wrong with a store, split by who must act: [`OpenError`] ends the start of a daemon with one line that names the
+//! remedy; [`ReadError`] answers one read; [`Corrupt`] marks one row or line and stops nothing.
+
+use std::path::PathBuf;
+
+/// Why a state directory could not be opened. Nothing was changed in it, but for a migration that had already ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another daemon holds the lock.
+    #[error(
+        "state directory {dir} is in use by process {pid}: stop that one first (weir shutdown) or name another directory with --statedir",
+        dir = dir.display(), pid = pid.map_or_else(|| "(unknown)".to_owned(), |pid| pid.to_string())
+    )]
+    InUse {
+        /// The state directory.
+        dir: PathBuf,
+        /// The process that holds it, as it wrote itself into the lock file.
+        pid: Option<u32>,
+    },
+    /// The file was written by a newer release.
+    #[error(
+        "{file} has schema {found}, newer than the {known} of this release: run the weir that wrote it, or name another directory with --statedir",
+        file = file.display()
+    )]
+    NewerSchema {
+        /// The database file.
+        file: PathBuf,
+        /// Its schema version.
+        found: i64,
+        /// The newest version this release knows.
+        known: i64,
+    },
+    /// A file of that name is there, and it is no store of ours.
+    #[error("{file} is not a weir store: move it away, or name another directory with --statedir", file = file.display())]
+    NotAStore {
+        /// The database file.
+        file: PathBuf,
+    },
+    /// The file's own structure is broken.
+    #[error("{file} is damaged ({detail}): move it away and restore a copy, or start with an empty --statedir", file = file.display())]
+    Damaged {
+        /// The database file.
+        file: PathBuf,
+        /// What was met.
+        detail: String,
+    },
+    /// The directory or the lock file could not be used.
+    #[error("cannot use state directory {dir}: {source}", dir = dir.display())]
+    Directory {
+        /// The state directory.
+        dir: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// SQLite failed in another way.
+    #[error("cannot open {file}: {source}", file = file.display())]
+    Sqlite {
+        /// The database file.
+        file: PathBuf,
+        /// Its error.
+        source: rusqlite::Error,
+    },
+}
+
+/// Why a read gave nothing. Reads change nothing; all but [`ReadError::BelowFloor`] may be tried again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The log no longer holds what follows the cursor.
+    #[error("the log starts after {floor}, and the read wants what follows {after}")]
+    BelowFloor {
+        /// Where the read wanted to go on.
+        after: job::Seq,
+        /// The newest seq that is gone.
+        floor: job::Seq,
+    },
+    /// SQLite failed.
+    #[error("cannot read the store: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// What is wrong with one row or line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Corrupt {
+    /// A line is not `SEQ SOURCE ESEQ USERID LOG JSON`.
+    #[error("line {line} cannot be read: {detail}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What the parser says.
+        detail: String,
+    },
+    /// The text does not end with a newline, so its last line may be cut.
+    #[error("the last line is cut")]
+    Cut,
+    /// The eventlog is empty or absent.
+    #[error("the eventlog is empty")]
+    NoEventlog,
+    /// The jobspec the row names is not there.
+    #[error("the jobspec is missing")]
+    NoJobspec,
+    /// A column holds another type than the schema says.
+    #[error("column {column} holds an unexpected type")]
+    Column {
+        /// The column.
+        column: &'static str,
+    },
+}
+
+impl ReadError {
+    /// Whether the same read may succeed later.
+    #[must_use]
+    pub fn may_retry(&self) -> bool {
+        !matches!(self, Self::BelowFloor { .. })
+    }
+}

@@ -1,0 +1,272 @@
+//! What a file can be at open, the verdict on each, and what is told of a good one.
+//!
+//! | met | verdict |
+//! | --- | --- |
+//! | no file, or one of length 0 | a new store is made, with a new epoch |
+//! | SQLite file, `application_id` and version 0, no tables | the same: a start that was cut short |
+//! | our `application_id`, version 1..=[`VERSION`] | migrated if need be, opened |
+//! | our `application_id`, a newer version | refused ([`OpenError::NewerSchema`]), nothing changed |
+//! | another `application_id`, or tables at version 0, or no SQLite file | refused ([`OpenError::NotAStore`]), nothing changed |
+//! | its structure is broken where we look | refused ([`OpenError::Damaged`]) |
+//!
+//! A WAL left by a crash is SQLite's to roll forward; what was not whole in it was never told to anybody. Single damaged rows are
+//! found when they are read, see `reader`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+
+use job::{JobId, Seq, Timestamp};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
+
+use crate::error::OpenError;
+use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql};
+use crate::schema::{APPLICATION_ID, VERSION};
+
+/// What the meta keys of the store itself start with.
+pub(crate) const KEY_PREFIX: &str = "store.";
+const KEY_EPOCH: &str = "store.epoch";
+/// The newest seq that was trimmed from the log.
+pub(crate) const KEY_FLOOR: &str = "store.floor";
+const KEY_MAX_JOBID: &str = "store.max_jobid";
+
+/// What a store holds, as told at open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recovered {
+    /// Names this store among all: 16 hex digits, made once. A cursor of another epoch means nothing here.
+    pub epoch: String,
+    /// The newest stored seq; 0 = none yet.
+    pub newest_seq: Seq,
+    /// The newest seq the log has forgotten; a cursor may go on from here or later. 0 = all is there.
+    pub floor: Seq,
+    /// The largest job id ever stored, purged ones included; 0 = none yet.
+    pub max_jobid: JobId,
+    /// The timestamp of the newest entry; time must not go back behind it.
+    pub last_timestamp: Timestamp,
+    /// The manager's own keys.
+    pub meta: BTreeMap<String, String>,
+}
+
+/// What is there, before anything is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Make a new store.
+    Fresh,
+    /// Open; migrate from this version.
+    Ours(i64),
+}
+
+/// Looks at the file without changing it.
+pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
+    match std::fs::metadata(file) {
+        Ok(meta) if meta.len() == 0 => return Ok(Verdict::Fresh),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Verdict::Fresh),
+        Err(source) => {
+            let dir = file.parent().unwrap_or(file).to_owned();
+            return Err(OpenError::Directory { dir, source });
+        }
+    }
+    let header = read_header(file).map_err(|source| OpenError::Directory {
+        dir: file.to_owned(),
+        source,
+    })?;
+    let Some((kind, version)) = header else {
+        return Err(OpenError::NotAStore {
+            file: file.to_owned(),
+        });
+    };
+    let (kind, version, tables) = if wal_is_empty(file) && (kind, version) != (0, 0) {
+        (kind, version, 1)
+    } else {
+        ask_sqlite(file).map_err(|error| open_error(file, error))?
+    };
+    match (kind, version) {
+        (0, 0) if tables == 0 => Ok(Verdict::Fresh),
+        (APPLICATION_ID, found) if found > VERSION => Err(OpenError::NewerSchema {
+            file: file.to_owned(),
+            found,
+            known: VERSION,
+        }),
+        (APPLICATION_ID, found) if found > 0 => Ok(Verdict::Ours(found)),
+        _ => Err(OpenError::NotAStore {
+            file: file.to_owned(),
+        }),
+    }
+}
+
+/// `application_id` and `user_version` as the file's header has them; `None` = no SQLite file. Read without SQLite, which would
+/// make files beside it.
+fn read_header(file: &Path) -> std::io::Result<Option<(i64, i64)>> {
+    let mut header = [0_u8; 100];
+    match std::fs::File::open(file)?.read_exact(&mut header) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let word = |at: usize| {
+        i64::from(i32::from_be_bytes([
+            header[at],
+            header[at + 1],
+            header[at + 2],
+            header[at + 3],
+        ]))
+    };
+    Ok(header
+        .starts_with(b"SQLite format 3\0")
+        .then(|| (word(68), word(60))))
+}
+
+/// Without a WAL the header is the truth.
+fn wal_is_empty(file: &Path) -> bool {
+    let mut wal = file.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(wal).map_or(true, |meta| meta.len() == 0)
+}
+
+/// The same two numbers and the count of tables, with what a WAL says.
+fn ask_sqlite(file: &Path) -> Result<(i64, i64, i64), rusqlite::Error> {
+    let db = Connection::open_with_flags(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    let kind = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let tables = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    Ok((kind, version, tables))
+}
+
+/// Reads what [`Recovered`] tells; makes the epoch if the file has none.
+pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenError> {
+    let refused = |error| open_error(file, error);
+    let mut meta = read_meta(db).map_err(refused)?;
+    let epoch = match meta.remove(KEY_EPOCH) {
+        Some(epoch) => epoch,
+        None => {
+            let epoch = new_epoch().map_err(|errno| OpenError::Directory {
+                dir: file.to_owned(),
+                source: errno.into(),
+            })?;
+            set_meta(db, KEY_EPOCH, &epoch).map_err(refused)?;
+            epoch
+        }
+    };
+    let floor = meta
+        .remove(KEY_FLOOR)
+        .and_then(|text| text.parse().ok())
+        .map_or(Seq(0), Seq);
+    let purged = meta
+        .remove(KEY_MAX_JOBID)
+        .and_then(|text| text.parse().ok())
+        .map_or(JobId(0), JobId);
+    let newest: Option<i64> = db
+        .query_row("SELECT max(last_seq) FROM log", [], |row| row.get(0))
+        .map_err(refused)?;
+    Ok(Recovered {
+        epoch,
+        newest_seq: newest.map_or(floor, seq_from_sql),
+        floor,
+        max_jobid: max_jobid(db).map_err(refused)?.max(purged),
+        last_timestamp: last_timestamp(db).map_err(refused)?,
+        meta,
+    })
+}
+
+fn read_meta(db: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Error> {
+    db.prepare("SELECT key, value FROM meta")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+/// Sets one key of the meta table.
+pub(crate) fn set_meta(db: &Connection, key: &str, value: &str) -> Result<(), rusqlite::Error> {
+    db.prepare_cached(
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+    )?
+    .execute([key, value])?;
+    Ok(())
+}
+
+/// Remembers a purged id, so that it is not given again.
+pub(crate) fn raise_max_jobid(db: &Connection, id: JobId) -> Result<(), rusqlite::Error> {
+    let known: Option<String> = db
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([KEY_MAX_JOBID], |row| row.get(0))
+        .optional()?;
+    if known
+        .and_then(|text| text.parse::<u64>().ok())
+        .is_none_or(|known| known < id.0)
+    {
+        set_meta(db, KEY_MAX_JOBID, &id.0.to_string())?;
+    }
+    Ok(())
+}
+
+/// Ids are compared as the unsigned numbers they are; SQLite's integers are signed.
+fn max_jobid(db: &Connection) -> Result<JobId, rusqlite::Error> {
+    let high: Option<i64> =
+        db.query_row("SELECT max(id) FROM job WHERE id < 0", [], |row| row.get(0))?;
+    let low: Option<i64> = db.query_row("SELECT max(id) FROM job", [], |row| row.get(0))?;
+    Ok(high.or(low).map_or(JobId(0), id_from_sql))
+}
+
+/// The newest timestamp that can be read: of the last row of the log, or else of the job table.
+fn last_timestamp(db: &Connection) -> Result<Timestamp, rusqlite::Error> {
+    let lines = db
+        .query_row(
+            "SELECT lines FROM log ORDER BY last_seq DESC LIMIT 1",
+            [],
+            |row| Ok(bytes_at(row, 0, "lines")),
+        )
+        .optional()?
+        .and_then(|read| read.ok().flatten());
+    let newest = lines.and_then(|lines| {
+        let (entries, _) = parse_lines(&lines);
+        entries
+            .iter()
+            .rev()
+            .find_map(|entry| job::Event::parse(entry.json()).ok())
+            .map(|event| event.timestamp)
+    });
+    if let Some(timestamp) = newest {
+        return Ok(timestamp);
+    }
+    let t: Option<f64> = db.query_row(
+        "SELECT max(max(t_submit), coalesce(max(t_inactive), 0)) FROM job",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(Timestamp(t.unwrap_or(0.0)))
+}
+
+fn new_epoch() -> Result<String, rustix::io::Errno> {
+    let mut bytes = [0_u8; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    let mut text = String::with_capacity(16);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+/// SQLite's error at open, sorted by what the user can do about it.
+pub(crate) fn open_error(file: &Path, error: rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::NotAStore {
+            file: file.to_owned(),
+        },
+        Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
+            file: file.to_owned(),
+            detail: error.to_string(),
+        },
+        _ => OpenError::Sqlite {
+            file: file.to_owned(),
+            source: error,
+        },
+    }
+}

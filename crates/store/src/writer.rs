@@ -1,0 +1,401 @@
+//! The one thread that writes, and how it is fed.
+//!
+//! ```text
+//! try_submit ─► queue (bounded) ─► take all that is there ─► one transaction ─► fsync ─► Durable ─► (checkpoint) ─► again
+//!                                                              │ no space: rolled back, held, tried again ≤ 1 s apart
+//!                                                              └ anything else: Fatal, the thread ends
+//! ```
+//!
+//! Commits run back to back: no timer delays one, and what was handed over while one was under way goes into the next. A batch
+//! handed over is never reordered and never dropped while the thread lives. The WAL is checkpointed after the Durable event of
+//! a commit, so that the answers resting on it do not wait for the copy into the main file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use job::Seq;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
+
+use crate::apply::Gather;
+use crate::batch::Batch;
+use crate::blobs::Blobs;
+use crate::error::OpenError;
+use crate::lock::DirLock;
+use crate::reader::ReaderFactory;
+use crate::recover::{Recovered, Verdict, examine, open_error, recover};
+use crate::schema;
+
+/// Batches that may wait for the writer; more are handed back.
+pub const QUEUE_BATCHES_MAX: usize = 1024;
+/// One transaction takes batches until it holds this many entries (a larger batch goes alone).
+pub const TRANSACTION_ENTRIES_MAX: usize = 8192;
+/// WAL pages (4 KiB each) after which it is copied into the main file.
+const WAL_PAGES_MAX: i32 = 4096;
+const RETRY_FIRST: Duration = Duration::from_millis(10);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+const CACHE_KIB: i64 = 16 * 1024;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Default)]
+pub struct StoreOptions {
+    /// The file may not grow past this many pages of 4 KiB; beyond, it is as if the disk were full. 0 = no limit.
+    pub pages_max: u32,
+}
+
+/// What the writer tells. The callback runs on the writer's thread: it must not wait for
+/// anything that waits for the writer, and what it calls should not block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Every entry up to `seq` is on disk.
+    Durable {
+        /// The newest durable seq.
+        seq: Seq,
+        /// How long the commit took, nearly all of it the fsync.
+        commit_micros: u64,
+        /// How many batches it held.
+        batches: usize,
+    },
+    /// `true`: the disk is full and what was handed over waits; `false`: there is space again.
+    NoSpace(bool),
+    /// The store can write no more; the process must exit and open it anew. What was not told Durable may or may not be there.
+    Fatal(String),
+}
+
+/// A batch handed back.
+#[derive(Debug)]
+pub enum Rejected {
+    /// The queue is full; try again after the next event.
+    Full(Batch),
+    /// The writer has ended.
+    Closed(Batch),
+}
+
+/// Batches that could not be stored before the writer was closed, because there was no space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no space: {batches} batches were not stored")]
+pub struct Unwritten {
+    /// How many.
+    pub batches: usize,
+}
+
+/// The door to a state directory's store.
+#[derive(Debug)]
+pub struct Store;
+
+impl Store {
+    /// Locks `statedir`, opens or makes its store, and starts the writer, which tells `on_event` what happens.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the directory is in use, the file is of a newer schema or no store at all, damaged, or the system said no.
+    pub fn open(
+        statedir: &Path,
+        options: StoreOptions,
+        on_event: impl FnMut(Event) + Send + 'static,
+    ) -> Result<(Writer, ReaderFactory, Recovered), OpenError> {
+        let lock = DirLock::take(statedir)?;
+        let file = statedir.join(crate::FILE_NAME);
+        let (db, recovered) = open_file(&file)?;
+        let (tx, rx) = sync_channel(QUEUE_BATCHES_MAX);
+        let shared = Arc::new(Shared {
+            stopping: AtomicBool::new(false),
+            pages_max: AtomicU32::new(options.pages_max),
+            unwritten: Mutex::new(0),
+        });
+        let wal_pages = Arc::new(AtomicI32::new(0));
+        let mut run = Run {
+            db,
+            rx,
+            blobs: Blobs::default(),
+            newest: recovered.newest_seq,
+            on_event: Box::new(on_event),
+            shared: shared.clone(),
+            pages_max: 0,
+            wal_pages: wal_pages.clone(),
+        };
+        let told = |source: rusqlite::Error| open_error(&file, source);
+        run.db
+            .wal_hook(Some(
+                move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
+                    wal_pages.store(pages, Ordering::Relaxed);
+                    Ok(())
+                },
+            ))
+            .map_err(told)?;
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || run.run())
+            .map_err(|source| OpenError::Directory {
+                dir: statedir.to_owned(),
+                source,
+            })?;
+        let readers = ReaderFactory::new(file);
+        Ok((
+            Writer {
+                tx: Some(tx),
+                thread: Some(thread),
+                shared,
+                _lock: lock,
+            },
+            readers,
+            recovered,
+        ))
+    }
+}
+
+/// Opens the file for writing; whatever is refused is refused before anything is changed.
+fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
+    let told = |source: rusqlite::Error| open_error(file, source);
+    let verdict = examine(file)?;
+    let mut db = Connection::open(file).map_err(told)?;
+    db.busy_timeout(Duration::from_secs(5)).map_err(told)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.pragma_update(None, "journal_mode", "WAL")
+        .map_err(told)?;
+    db.pragma_update(None, "synchronous", "FULL")
+        .map_err(told)?;
+    db.pragma_update(None, "cache_size", -CACHE_KIB)
+        .map_err(told)?;
+    db.pragma_update(None, "foreign_keys", false)
+        .map_err(told)?;
+    let from = match verdict {
+        Verdict::Fresh => 0,
+        Verdict::Ours(version) => version,
+    };
+    schema::migrate(&mut db, from).map_err(told)?;
+    let recovered = recover(file, &db)?;
+    Ok((db, recovered))
+}
+
+/// The writer's handle. Dropping it closes it, see [`Writer::close`].
+pub struct Writer {
+    tx: Option<SyncSender<Batch>>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    _lock: DirLock,
+}
+
+struct Shared {
+    stopping: AtomicBool,
+    pages_max: AtomicU32,
+    unwritten: Mutex<usize>,
+}
+
+impl Writer {
+    /// Hands a batch over, or gets it back at once; never waits.
+    ///
+    /// # Errors
+    /// [`Rejected::Full`]: keep it, and offer it again before any later one. [`Rejected::Closed`]: an [`Event::Fatal`] came before.
+    pub fn try_submit(&self, batch: Batch) -> Result<(), Rejected> {
+        let Some(tx) = &self.tx else {
+            return Err(Rejected::Closed(batch));
+        };
+        tx.try_send(batch).map_err(|error| match error {
+            TrySendError::Full(batch) => Rejected::Full(batch),
+            TrySendError::Disconnected(batch) => Rejected::Closed(batch),
+        })
+    }
+
+    /// Changes [`StoreOptions::pages_max`] from the next transaction or retry on.
+    pub fn set_pages_max(&self, pages: u32) {
+        self.shared.pages_max.store(pages, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Stores what was handed over, ends the thread and lets the directory go.
+    ///
+    /// # Errors
+    /// [`Unwritten`]: there was no space for the last batches. Nobody was told that they were durable.
+    pub fn close(mut self) -> Result<(), Unwritten> {
+        self.stop();
+        let batches = *self
+            .shared
+            .unwritten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if batches == 0 {
+            Ok(())
+        } else {
+            Err(Unwritten { batches })
+        }
+    }
+
+    fn stop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        drop(self.tx.take());
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("the store's writer ended by a panic");
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("open", &self.tx.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a transaction did not become durable.
+enum Failure {
+    NoSpace,
+    Fatal(String),
+}
+
+/// The thread's own state.
+struct Run {
+    db: Connection,
+    rx: Receiver<Batch>,
+    blobs: Blobs,
+    newest: Seq,
+    on_event: Box<dyn FnMut(Event) + Send>,
+    shared: Arc<Shared>,
+    pages_max: u32,
+    wal_pages: Arc<AtomicI32>,
+}
+
+impl Run {
+    fn run(&mut self) {
+        let mut held: Vec<Batch> = Vec::new();
+        while let Ok(batch) = self.rx.recv() {
+            let mut entries = batch.entries.len();
+            held.push(batch);
+            while entries < TRANSACTION_ENTRIES_MAX {
+                let Ok(batch) = self.rx.try_recv() else { break };
+                entries += batch.entries.len();
+                held.push(batch);
+            }
+            if !self.store(&held) {
+                return;
+            }
+            held.clear();
+            if let Err(text) = self.checkpoint() {
+                (self.on_event)(Event::Fatal(text));
+                return;
+            }
+        }
+    }
+
+    /// Stores the held batches, however long the disk is full; `false` = the thread must end.
+    fn store(&mut self, held: &[Batch]) -> bool {
+        let gather = match Gather::new(self.newest, held) {
+            Ok(gather) => gather,
+            Err(misuse) => {
+                (self.on_event)(Event::Fatal(misuse.to_string()));
+                return false;
+            }
+        };
+        let mut full = false;
+        let mut pause = RETRY_FIRST;
+        loop {
+            match self.commit(&gather) {
+                Ok(commit_micros) => {
+                    if full {
+                        (self.on_event)(Event::NoSpace(false));
+                    }
+                    self.newest = gather.newest;
+                    (self.on_event)(Event::Durable {
+                        seq: self.newest,
+                        commit_micros,
+                        batches: held.len(),
+                    });
+                    return true;
+                }
+                Err(Failure::NoSpace) => {
+                    self.blobs.rolled_back();
+                    if !full {
+                        full = true;
+                        (self.on_event)(Event::NoSpace(true));
+                    }
+                    if self.shared.stopping.load(Ordering::Acquire) {
+                        let waiting = held.len() + self.rx.iter().count();
+                        *self
+                            .shared
+                            .unwritten
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner) = waiting;
+                        return false;
+                    }
+                    std::thread::park_timeout(pause);
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+                Err(Failure::Fatal(text)) => {
+                    (self.on_event)(Event::Fatal(text));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// One transaction; the microseconds its COMMIT took. On an error it is rolled back.
+    fn commit(&mut self, gather: &Gather) -> Result<u64, Failure> {
+        let wanted = self.shared.pages_max.load(Ordering::Relaxed);
+        if wanted != self.pages_max {
+            self.pages_max = wanted;
+            let pages = if wanted == 0 {
+                i64::from(u32::MAX - 1)
+            } else {
+                i64::from(wanted)
+            };
+            self.db
+                .pragma_update(None, "max_page_count", pages)
+                .map_err(failure)?;
+        }
+        let tx = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failure)?;
+        gather.write(&tx, &mut self.blobs).map_err(failure)?;
+        let start = Instant::now();
+        tx.commit().map_err(failure)?;
+        let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.blobs.committed();
+        Ok(micros)
+    }
+
+    /// Copies the WAL into the main file once it is long. No space there is no harm: the WAL holds everything.
+    fn checkpoint(&mut self) -> Result<(), String> {
+        if self.wal_pages.load(Ordering::Relaxed) < WAL_PAGES_MAX {
+            return Ok(());
+        }
+        let done = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        // The next commit tells the count anew; until then there is nothing more to do.
+        self.wal_pages.store(0, Ordering::Relaxed);
+        match done.map_err(failure) {
+            Ok(()) | Err(Failure::NoSpace) => Ok(()),
+            Err(Failure::Fatal(text)) => Err(format!("checkpoint: {text}")),
+        }
+    }
+}
+
+/// Sorts SQLite's errors. ENOSPC comes as SQLITE_FULL, but for the WAL's index, where it comes as a failure to size it.
+fn failure(error: rusqlite::Error) -> Failure {
+    let extended = error.sqlite_error().map_or(0, |code| code.extended_code);
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Failure::NoSpace,
+        Some(ErrorCode::SystemIoFailure) if extended == ffi::SQLITE_IOERR_SHMSIZE => {
+            Failure::NoSpace
+        }
+        // Another process reads or copies the file and holds a lock longer than the busy timeout: wait as for space.
+        Some(ErrorCode::DatabaseBusy) => Failure::NoSpace,
+        _ => Failure::Fatal(format!("cannot write the store: {error}")),
+    }
+}

@@ -1,0 +1,17 @@
+//! What the store promises, checked through its public door only. One test binary; each file is one promise.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+mod crash;
+mod damage;
+mod durable;
+mod full;
+mod model;
+mod open;
+mod scans;
+mod spec;
+mod world;
