@@ -19,24 +19,37 @@
 pub mod annotations;
 pub mod entry;
 pub mod event;
+pub mod eventlog;
+pub mod fsd;
+pub mod hostlist;
 pub mod id;
+pub mod idset;
 pub mod job;
+pub mod jobspec;
 mod json;
 pub mod priority;
+pub mod r;
 pub mod seq;
 pub mod state;
 pub mod time;
 pub mod transition;
+pub mod waitstatus;
 
 pub use entry::{Attach, Entry, EntryError, Source};
 pub use event::{Event, EventError, EventKind, EventName};
+pub use fsd::{Fsd, FsdError};
+pub use hostlist::{Hostlist, HostlistError};
 pub use id::{IdError, IdGen, JobId};
+pub use idset::{Idset, IdsetError};
 pub use job::{Dependencies, Exception, Job, JobFields};
+pub use jobspec::{Jobspec, JobspecError};
 pub use priority::{Priority, Urgency, UrgencyError};
+pub use r::{R, RError};
 pub use seq::Seq;
 pub use state::{JobFlags, JobResult, ResultSet, State, StateSet, UnknownName};
 pub use time::{MaybeTimestamp, Timestamp};
 pub use transition::{Change, Changed, Invalid, Refused};
+pub use waitstatus::WaitStatus;
 
 /// A JSON object, its keys in the order they were written.
 pub type Map = serde_json::Map<String, serde_json::Value>;
