@@ -1,0 +1,39 @@
+//! The core of job-info: folds the journal into a table of jobs, keeps it in order, answers queries.
+//!
+//! ```text
+//!  journal ──► projection ──► jobs: records in a slab          constraint (JSON) ──► plan ──► query ──► ids
+//!              (fold,          ├─ order × 3  (rank)                                    │
+//!               aside,         ├─ index      (user, queue, name, state, result, node) ◄┘
+//!               swap)          └─ counts                       ids ──► row (attributes) when it is sent
+//! ```
+//! Pure: no clock, no files, no sockets. Who asks, who may ask and when to answer is the daemon's matter; the one
+//! transition function is `job`'s. The specification of what is answered is `rfc/4_listing.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod constraint;
+pub mod counts;
+pub mod derive;
+pub mod index;
+pub mod jobs;
+pub mod order;
+pub mod place;
+pub mod plan;
+pub mod projection;
+pub mod query;
+pub mod record;
+pub mod row;
+pub mod slots;
+pub mod waiters;
+
+#[cfg(test)]
+mod tests;
+
+pub use constraint::{Constraint, ConstraintError};
+pub use jobs::Jobs;
+pub use place::Group;
+pub use projection::{FoldCounters, FoldError, Folded, Form, Projection, Seen};
+pub use query::{Query, QueryError};
+pub use record::Record;
+pub use row::{Attr, Attrs, UnknownAttr};
+pub use waiters::{Waiters, WaitsFull};

@@ -1,0 +1,6 @@
+//! The fold, the orders and the planner against plain models; named cases from real bug reports.
+
+mod cases;
+mod feed;
+mod model;
+mod storm;

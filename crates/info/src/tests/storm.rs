@@ -1,0 +1,299 @@
+//! Random events: the orders against a sort, the planner against brute force, the fold against itself.
+
+use job::{JobId, JobResult, State};
+use proptest::prelude::*;
+
+use super::{
+    feed::{Feed, Sent, batch, everything, fold, live, spec},
+    model::{matches, sorted},
+};
+use crate::{
+    constraint::{Compare, Constraint, TimeField},
+    projection::{Form, Projection},
+    query::Query,
+};
+
+#[derive(Debug, Clone)]
+enum Act {
+    Submit {
+        user: u32,
+        urgency: u32,
+        name: u8,
+        queue: u8,
+    },
+    Urgency {
+        pick: usize,
+        urgency: u32,
+    },
+    Requeue {
+        pick: usize,
+        queue: u8,
+    },
+    Alloc {
+        pick: usize,
+        rank: u32,
+    },
+    End {
+        pick: usize,
+        status: i32,
+    },
+    Cancel {
+        pick: usize,
+        kind: u8,
+    },
+    Clean {
+        pick: usize,
+    },
+    Purge {
+        pick: usize,
+    },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let pick = 0usize..400;
+    prop_oneof![
+        6 => (0u32..4, 0u32..32, 0u8..5, 0u8..3).prop_map(|(user, urgency, name, queue)| Act::Submit { user, urgency, name, queue }),
+        4 => (pick.clone(), 0u32..32).prop_map(|(pick, urgency)| Act::Urgency { pick, urgency }),
+        1 => (pick.clone(), 0u8..3).prop_map(|(pick, queue)| Act::Requeue { pick, queue }),
+        4 => (pick.clone(), 0u32..4).prop_map(|(pick, rank)| Act::Alloc { pick, rank }),
+        3 => (pick.clone(), 0i32..3).prop_map(|(pick, status)| Act::End { pick, status }),
+        2 => (pick.clone(), 0u8..3).prop_map(|(pick, kind)| Act::Cancel { pick, kind }),
+        2 => pick.clone().prop_map(|pick| Act::Clean { pick }),
+        1 => pick.prop_map(|pick| Act::Purge { pick }),
+    ]
+}
+
+/// The entries of a storm. Many do not fit the state their job is in: the fold must take them all.
+fn entries(acts: &[Act]) -> Vec<Sent> {
+    let mut feed = Feed::default();
+    let mut ids: Vec<u64> = Vec::new();
+    let mut all = Vec::new();
+    for act in acts {
+        let job = |pick: usize| ids.get(pick % ids.len().max(1)).copied();
+        match *act {
+            Act::Submit {
+                user,
+                urgency,
+                name,
+                queue,
+            } => {
+                let id = (ids.len() as u64 + 1) * 1000;
+                let queue = ["", "a", "b"]
+                    .get(queue as usize)
+                    .filter(|queue| !queue.is_empty())
+                    .copied();
+                all.extend(feed.submit(id, user, urgency, &spec(&format!("name{name}"), queue)));
+                ids.push(id);
+            }
+            Act::Urgency { pick, urgency } => all.extend(
+                job(pick)
+                    .map(|id| feed.urgency(id, urgency))
+                    .unwrap_or_default(),
+            ),
+            Act::Requeue { pick, queue } => {
+                let updates = format!(
+                    r#"{{"attributes.system.queue":"{}"}}"#,
+                    ["a", "b", "c"][queue as usize]
+                );
+                all.extend(job(pick).map(|id| feed.entry(id, "jobspec-update", &updates, "")));
+            }
+            Act::Alloc { pick, rank } => all.extend(job(pick).map(|id| feed.alloc(id, rank))),
+            Act::End { pick, status } => {
+                all.extend(job(pick).map(|id| feed.end(id, status)).unwrap_or_default())
+            }
+            Act::Cancel { pick, kind } => {
+                let kind = ["cancel", "timeout", "exec"][kind as usize];
+                all.extend(job(pick).map(|id| feed.exception(id, kind)));
+            }
+            Act::Clean { pick } => all.extend(job(pick).map(|id| feed.entry(id, "clean", "", ""))),
+            Act::Purge { pick } => {
+                if let Some(id) = job(pick) {
+                    all.push(feed.system("purge", &format!(r#"{{"jobs":[{id}]}}"#)));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn play_in_batches(entries: &[Sent], sizes: &[usize], twice: bool) -> Projection {
+    let mut projection = live();
+    let mut rest = entries;
+    let mut sizes = sizes.iter().cycle();
+    let mut seq = 0;
+    while !rest.is_empty() {
+        let size = sizes.next().copied().unwrap_or(1).clamp(1, rest.len());
+        let (now, later) = rest.split_at(size);
+        seq += size as u64;
+        for _ in 0..=u8::from(twice) {
+            let _ = fold(&mut projection, &batch(now, &format!("\"seq\":{seq}")));
+        }
+        rest = later;
+    }
+    projection
+}
+
+fn check(projection: &Projection) {
+    let jobs = projection.jobs();
+    let model = sorted(jobs);
+    let listed = Query::default().run(jobs).expect("within budget");
+    assert_eq!(
+        listed,
+        model.iter().map(|record| record.id()).collect::<Vec<_>>()
+    );
+    let mut group_start = 0;
+    for (at, record) in model.iter().enumerate() {
+        let (group, rank) = jobs.rank(record.id()).expect("in a group");
+        if at > 0 && crate::Group::of(model[at - 1].job().state) != Some(group) {
+            group_start = at;
+        }
+        assert_eq!(rank, at - group_start);
+    }
+    for state in State::ALL.into_iter().skip(1) {
+        let expected = model
+            .iter()
+            .filter(|record| record.job().state == state)
+            .count() as u64;
+        assert_eq!(jobs.counts().all().state(state), expected);
+        assert_eq!(
+            jobs.index().state(state).map_or(0, |set| set.len()),
+            expected
+        );
+    }
+    for result in JobResult::ALL {
+        let expected = model
+            .iter()
+            .filter(|record| record.job().result() == Some(result))
+            .count() as u64;
+        assert_eq!(jobs.counts().all().result(result), expected);
+    }
+    for queue in ["a", "b", "c"] {
+        let expected = model
+            .iter()
+            .filter(|record| record.spec().queue.as_deref() == Some(queue))
+            .count() as u64;
+        assert_eq!(
+            jobs.counts().queue(queue).map_or(0, |tally| tally.total()),
+            expected
+        );
+    }
+}
+
+fn constraint() -> impl Strategy<Value = Constraint> {
+    let texts = |texts: Vec<&'static str>| {
+        proptest::sample::subsequence(texts.clone(), 0..texts.len())
+            .prop_map(|some| some.into_iter().map(Into::into).collect::<Vec<Box<str>>>())
+    };
+    let field = proptest::sample::select(vec![
+        TimeField::Submit,
+        TimeField::Sched,
+        TimeField::Run,
+        TimeField::Cleanup,
+        TimeField::Inactive,
+    ]);
+    let compare = proptest::sample::select(vec![
+        Compare::AtLeast,
+        Compare::AtMost,
+        Compare::After,
+        Compare::Before,
+    ]);
+    let leaf = prop_oneof![
+        proptest::collection::vec(prop_oneof![0u32..6, Just(u32::MAX)], 0..3)
+            .prop_map(Constraint::User),
+        texts(vec!["name0", "name1", "name4", "nobody"]).prop_map(Constraint::Name),
+        texts(vec!["a", "b", "c", "nowhere"]).prop_map(Constraint::Queue),
+        (0u32..128).prop_map(|mask| Constraint::States(job::StateSet(mask))),
+        (0u32..16).prop_map(|mask| Constraint::Results(job::ResultSet(mask))),
+        texts(vec!["n0", "n1", "n9"]).prop_map(Constraint::Hosts),
+        proptest::collection::vec(0u32..6, 0..3).prop_map(Constraint::Ranks),
+        (field, compare, 0u32..400).prop_map(|(field, compare, t)| Constraint::Time(
+            field,
+            compare,
+            f64::from(t)
+        )),
+    ];
+    leaf.prop_recursive(3, 16, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Constraint::And),
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Constraint::Or),
+            proptest::collection::vec(inner, 0..3).prop_map(Constraint::Not),
+        ]
+    })
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(96))]
+
+    #[test]
+    fn orders_indexes_and_counts_agree_with_a_sort_after_any_events(
+        acts in proptest::collection::vec(act(), 1..300),
+        sizes in proptest::collection::vec(1usize..40, 1..8),
+    ) {
+        let entries = entries(&acts);
+        let projection = play_in_batches(&entries, &sizes, false);
+        check(&projection);
+    }
+
+    #[test]
+    fn folding_a_batch_twice_is_folding_it_once(
+        acts in proptest::collection::vec(act(), 1..120),
+        sizes in proptest::collection::vec(1usize..40, 1..8),
+    ) {
+        let entries = entries(&acts.into_iter().filter(|act| !matches!(act, Act::Purge { .. })).collect::<Vec<_>>());
+        let once = play_in_batches(&entries, &sizes, false);
+        let twice = play_in_batches(&entries, &sizes, true);
+        check(&twice);
+        prop_assert_eq!(everything(&once), everything(&twice));
+        prop_assert_eq!(once.jobs().counts(), twice.jobs().counts());
+        prop_assert_eq!(twice.counters().events, once.counters().events);
+    }
+
+    #[test]
+    fn a_replay_swaps_in_the_list_that_following_made(
+        acts in proptest::collection::vec(act(), 1..200),
+        sizes in proptest::collection::vec(1usize..40, 1..8),
+    ) {
+        let entries = entries(&acts);
+        let followed = play_in_batches(&entries, &sizes, false);
+        let mut replayed = live();
+        replayed.begin_fresh(Form::Native);
+        for part in entries.chunks(sizes[0]) {
+            let _ = fold(&mut replayed, &batch(part, "\"backlog\":true"));
+            prop_assert!(everything(&replayed).is_empty());
+        }
+        let folded = fold(&mut replayed, &batch(&[], &format!("\"seq\":{},\"caught_up\":true", entries.len())));
+        prop_assert!(folded.swapped);
+        check(&replayed);
+        prop_assert_eq!(everything(&followed), everything(&replayed));
+        prop_assert_eq!(followed.applied(), replayed.applied());
+    }
+
+    #[test]
+    fn the_planner_finds_what_looking_at_every_job_finds(
+        acts in proptest::collection::vec(act(), 1..300),
+        constraints in proptest::collection::vec((constraint(), 0usize..30, 0u32..200), 1..12),
+    ) {
+        let projection = play_in_batches(&entries(&acts), &[37], false);
+        let jobs = projection.jobs();
+        for (constraint, limit, since) in constraints {
+            let since = f64::from(since);
+            let expected: Vec<JobId> = sorted(jobs)
+                .into_iter()
+                .filter(|record| matches(&constraint, record))
+                .filter(|record| since <= 0.0 || record.time(TimeField::Inactive).is_none_or(|time| time > since))
+                .map(|record| record.id())
+                .take(if limit == 0 { usize::MAX } else { limit })
+                .collect();
+            let query = Query { constraint, since, limit };
+            prop_assert_eq!(query.run(jobs).expect("within budget"), expected, "{:?}", query);
+        }
+    }
+}
