@@ -259,3 +259,146 @@ fn number<T: TryFrom<u64>>(word: &str, field: &'static str) -> Result<T, EntryEr
             met: clip(word),
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind;
+    use crate::priority::Priority;
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
+
+    fn entry(source: Source, stored_log: bool, attach: Attach) -> Entry {
+        let kind = EventKind::Priority {
+            priority: Priority(16),
+        };
+        let event = Event::new(Timestamp(1.5), kind);
+        Entry::new(Seq(12), source, 4, 1000, stored_log, &event, attach)
+    }
+
+    fn native(entry: &Entry) -> String {
+        let mut buf = Vec::new();
+        entry.encode_native(&mut buf);
+        String::from_utf8(buf).unwrap()
+    }
+
+    #[test]
+    fn invariant_3_the_json_is_made_once_and_its_bytes_are_shared() {
+        let made = entry(Source::Job(JobId(7)), true, Attach::None);
+        let read = Entry::parse_line(made.line()).unwrap();
+        assert_eq!(read, made);
+        assert_eq!(read.line().as_ptr(), made.line().as_ptr());
+        assert_eq!(read.json().as_ptr(), made.json().as_ptr());
+        assert_eq!(
+            made.json(),
+            &Event::parse(made.json()).unwrap().to_json()[..]
+        );
+    }
+
+    #[test]
+    fn what_goes_with_it_is_taken_as_it_is() {
+        let json = "{\"timestamp\":1.5,\"name\":\"priority\",\"context\":{\"priority\":16}}";
+        let head = "{\"seq\":12,\"id\":7,\"eventlog_seq\":4";
+        let attach = Attach::Jobspec(Bytes::from_static(b"{\"x\": 1}"));
+        let with_jobspec = entry(Source::Job(JobId(7)), true, attach);
+        assert_eq!(
+            native(&with_jobspec),
+            format!("{head},\"entry\":{json},\"jobspec\":{{\"x\": 1}}}}")
+        );
+        let with_r = entry(
+            Source::Job(JobId(7)),
+            false,
+            Attach::R(Bytes::from_static(b"{}")),
+        );
+        assert_eq!(
+            native(&with_r),
+            format!("{head},\"live\":true,\"entry\":{json},\"R\":{{}}}}")
+        );
+    }
+
+    #[test]
+    fn the_line_is_exactly_as_large_as_it_must_be() {
+        let made = entry(Source::System, true, Attach::None);
+        assert_eq!(
+            made.line(),
+            "12 system 4 1000 1 {\"timestamp\":1.5,\"name\":\"priority\",\"context\":{\"priority\":16}}\n"
+        );
+    }
+
+    #[test]
+    fn garbage_is_refused_by_field() {
+        let json = "{\"timestamp\":1.5,\"name\":\"start\"}";
+        for (line, error) in [
+            (String::new(), "expected exactly one line"),
+            ("1 2 3 4 1 ".to_owned() + json, "expected exactly one line"),
+            (format!("1 2 3 4 1 {json}\n\n"), "expected exactly one line"),
+            (
+                format!("1 2 3 4 1 {json}\n1 2 3 4 1 {json}\n"),
+                "expected exactly one line",
+            ),
+            ("\n".to_owned(), "seq: expected a decimal number, got \"\""),
+            (
+                format!("x 2 3 4 1 {json}\n"),
+                "seq: expected a decimal number, got \"x\"",
+            ),
+            (
+                format!("+1 2 3 4 1 {json}\n"),
+                "seq: expected a decimal number, got \"+1\"",
+            ),
+            (
+                format!("1  3 4 1 {json}\n"),
+                "source: expected a decimal number, got \"\"",
+            ),
+            (
+                format!("1 job 3 4 1 {json}\n"),
+                "source: expected a decimal number, got \"job\"",
+            ),
+            (
+                format!("1 2 4294967296 4 1 {json}\n"),
+                "eventlog_seq: expected a decimal number",
+            ),
+            (
+                format!("1 2 3 -4 1 {json}\n"),
+                "userid: expected a decimal number, got \"-4\"",
+            ),
+            (
+                format!("1 2 3 4 2 {json}\n"),
+                "log: expected 1 or 0, got \"2\"",
+            ),
+            (format!("1 2 3 4 1{json}\n"), "log: expected 1 or 0"),
+            ("1 2 3 4 1 \n".to_owned(), "malformed event"),
+            (
+                "1 2 3 4 1 {}\n".to_owned(),
+                "malformed event: missing field `name`",
+            ),
+            (
+                "1 2 3 4 1 {\"name\":\"start\"\n".to_owned(),
+                "malformed event",
+            ),
+            (
+                format!("1 2 3 4 1 {json}{json}\n"),
+                "malformed event: trailing characters",
+            ),
+        ] {
+            let met = Entry::parse_line(&Bytes::from(line.clone()))
+                .unwrap_err()
+                .to_string();
+            assert!(met.contains(error), "{line:?}: {met}");
+        }
+        assert!(Entry::parse_line(&Bytes::from_static(b"1 2 3 4 1 \xff\n")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Entry::parse_line(&Bytes::from(bytes));
+        }
+
+        #[test]
+        fn cut_anywhere_it_is_refused(end in 0usize..84) {
+            let line = entry(Source::Job(JobId(443_035_942_912)), true, Attach::None).line().clone();
+            prop_assume!(end < line.len());
+            prop_assert!(Entry::parse_line(&line.slice(..end)).is_err());
+        }
+    }
+}

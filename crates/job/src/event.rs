@@ -1,7 +1,7 @@
 //! What happened to a job, typed: one variant per name of RFC 21, each with just its own fields.
 //!
 //! An event this crate does not know is kept whole ([`EventKind::Other`]). JSON in and out is in
-//! [`read`] and [`write`]; what an event does to a job is in [`crate::transition`].
+//! `read.rs` and `write.rs`; what an event does to a job is in [`crate::transition`].
 
 mod name;
 mod read;

@@ -198,7 +198,16 @@ impl Idset {
     /// All ids of both.
     #[must_use]
     pub fn union(&self, other: &Idset) -> Idset {
-        let mut all: Vec<(u32, u32)> = self.ranges.iter().chain(&other.ranges).copied().collect();
+        Idset::union_of([self, other])
+    }
+
+    /// All ids of all of them, in one pass.
+    pub fn union_of<'s>(sets: impl IntoIterator<Item = &'s Idset>) -> Idset {
+        let mut all: Vec<(u32, u32)> = sets
+            .into_iter()
+            .flat_map(|set| &set.ranges)
+            .copied()
+            .collect();
         all.sort_unstable();
         let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(all.len());
         for (first, last) in all {

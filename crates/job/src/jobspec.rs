@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Keys beyond these are let through. Every refusal names the field, what was expected and what was met.
-//! The environment is checked, but kept apart: it is the largest part and only the executor wants it.
+//! All of it is checked every time; what only the executor wants (environment, shell options: by far the largest
+//! part) is kept only in a [`Launch`].
 
 mod error;
 mod resources;
@@ -37,7 +38,7 @@ pub const JOBSPEC_BYTES_MAX: usize = 16 << 20;
 /// The most objects and arrays inside each other a jobspec may have.
 pub const JOBSPEC_DEPTH_MAX: usize = 64;
 
-/// A checked jobspec, without its environment.
+/// A checked jobspec, without what only the executor wants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Jobspec {
     /// How many slots: of all nodes together.
@@ -70,6 +71,13 @@ pub struct Jobspec {
     pub dependencies: Vec<Dependency>,
     /// Which nodes will do (RFC 31).
     pub constraints: Option<Value>,
+}
+
+/// The part of a jobspec that only the executor wants.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Launch {
+    /// Variables and their values, in the order they are written.
+    pub environment: Vec<(String, String)>,
     /// What the executor is told.
     pub shell: Shell,
 }
@@ -99,12 +107,10 @@ impl Jobspec {
         Ok((read(&tree)?, stripped(&tree, json.len())))
     }
 
-    /// The same, and its environment in the order it is written.
+    /// The same, and what only the executor wants.
     /// # Errors
     /// As [`Jobspec::parse`].
-    pub fn parse_with_environment(
-        json: &[u8],
-    ) -> Result<(Jobspec, Vec<(String, String)>), JobspecError> {
+    pub fn parse_for_launch(json: &[u8]) -> Result<(Jobspec, Launch), JobspecError> {
         let tree = tree_of(json)?;
         let jobspec = read(&tree)?;
         let environment = ENVIRONMENT.iter().try_fold(&tree, |at, key| at.get(key));
@@ -118,7 +124,17 @@ impl Jobspec {
                 value.as_str()?.to_owned(),
             ))
         };
-        Ok((jobspec, pairs.filter_map(pair).collect()))
+        let root = Object::new(&tree, Path::Root)?;
+        let attributes = root.object_required("attributes")?;
+        let system = attributes.object_required("system")?;
+        let shell = shell::options_of(&system, shell::to_owned)?.unwrap_or_default();
+        Ok((
+            jobspec,
+            Launch {
+                environment: pairs.filter_map(pair).collect(),
+                shell,
+            },
+        ))
     }
 
     /// How many cores; unknown while whole nodes are asked for.
@@ -209,14 +225,8 @@ fn read(tree: &Tree<'_>) -> Result<Jobspec, JobspecError> {
     let resources = resources::read(&root)?;
     let attributes = root.object_required("attributes")?;
     let system = attributes.object_required("system")?;
-    let shell = match system.object("shell")? {
-        None => Shell::default(),
-        Some(shell) => match shell.object("options")? {
-            None => Shell::default(),
-            Some(options) => shell::read(&options)?,
-        },
-    };
-    let tasks = resources::read_tasks(&root, &resources, shell.per_resource)?;
+    let per_resource = shell::options_of(&system, shell::check)?.flatten();
+    let tasks = resources::read_tasks(&root, &resources, per_resource)?;
     let job_name = match system.object("job")? {
         None => None,
         Some(job) => job.text("name")?,
@@ -245,7 +255,6 @@ fn read(tree: &Tree<'_>) -> Result<Jobspec, JobspecError> {
         bank: system.text("bank")?.map(str::to_owned),
         dependencies: read_dependencies(&system)?,
         constraints,
-        shell,
     })
 }
 
@@ -253,11 +262,14 @@ fn check_environment(system: &Object<'_, '_>) -> Result<(), JobspecError> {
     let Some(environment) = system.object("environment")? else {
         return Ok(());
     };
-    for (key, _) in environment.entries() {
-        if key.is_empty() || key.contains(['=', '\0']) {
-            return Err(environment.field(key, "a variable name without = and NUL"));
+    // By entry, not by key: looking each key up again would take quadratic time.
+    for (key, value) in environment.entries() {
+        if key.is_empty() || key.bytes().any(|byte| byte == b'=' || byte == 0) {
+            return Err(environment.entry(key, value, "a variable name without = and NUL"));
         }
-        environment.text_required(key)?;
+        if value.plain_text().is_none() {
+            return Err(environment.entry(key, value, "a string without NUL"));
+        }
     }
     Ok(())
 }

@@ -149,7 +149,9 @@ impl R {
     /// # Errors
     /// [`RError`]: malformed, or ranks and names that do not go together.
     pub fn parse(json: &[u8]) -> Result<R, RError> {
-        let raw: Raw = serde_json::from_slice(json)?;
+        // An array in the right order would do for a derived struct, so objects are asked for.
+        let object: Map = serde_json::from_slice(json)?;
+        let raw = Raw::deserialize(Value::Object(object))?;
         if raw.version != 1 {
             return Err(RError::Version { met: raw.version });
         }
@@ -170,27 +172,20 @@ impl R {
         for element in &nodelist {
             hosts.append(&element.parse()?);
         }
-        let mut all = Idset::new();
-        let mut kept = Vec::with_capacity(groups.len());
-        for RawGroup {
-            rank: ranks,
-            children,
-        } in groups
-        {
-            if all.intersects(&ranks) {
-                return Err(RError::Twice {
-                    met: clip(&ranks.to_string()),
-                });
-            }
-            all = all.union(&ranks);
-            kept.push(RankGroup {
-                ranks,
-                cores: children.core,
-                gpus: children.gpu,
-            });
-        }
+        let group = |RawGroup { rank, children }| RankGroup {
+            ranks: rank,
+            cores: children.core,
+            gpus: children.gpu,
+        };
+        let groups: Vec<RankGroup> = groups.into_iter().map(group).collect();
+        let all = Idset::union_of(groups.iter().map(|group| &group.ranks));
         if all.count() > R_NODES_MAX {
             return Err(RError::TooMany { met: all.count() });
+        }
+        if let Some(twice) = overlapping(&groups) {
+            return Err(RError::Twice {
+                met: clip(&twice.to_string()),
+            });
         }
         if !hosts.is_empty() && hosts.count() != all.count() {
             return Err(RError::Names {
@@ -199,7 +194,7 @@ impl R {
             });
         }
         Ok(R {
-            groups: kept,
+            groups,
             nodelist: hosts,
             starttime,
             expiration,
@@ -284,9 +279,7 @@ impl R {
     /// Which ranks. As listings show them: [`Idset::bracketed`].
     #[must_use]
     pub fn ranks(&self) -> Idset {
-        self.groups
-            .iter()
-            .fold(Idset::new(), |all, group| all.union(&group.ranks))
+        Idset::union_of(self.groups.iter().map(|group| &group.ranks))
     }
 
     /// For people: `rank[2-3]/core[0-3],gpu[0-1]`, groups with a space between.
@@ -343,6 +336,19 @@ impl R {
         buf.extend_from_slice(b"}}");
         Bytes::from(buf)
     }
+}
+
+/// The ranks of a group that has one in common with another, if there is such a group.
+fn overlapping(groups: &[RankGroup]) -> Option<&Idset> {
+    let ranges = |group: &'_ RankGroup| group.ranks.ranges().to_vec();
+    let numbered = groups.iter().enumerate();
+    let mut all: Vec<((u32, u32), usize)> = numbered
+        .flat_map(|(at, group)| ranges(group).into_iter().map(move |range| (range, at)))
+        .collect();
+    all.sort_unstable();
+    let meet = all.windows(2).find(|pair| pair[1].0.0 <= pair[0].0.1);
+    meet.and_then(|pair| groups.get(pair[0].1.max(pair[1].1)))
+        .map(|group| &group.ranks)
 }
 
 /// An R without its `scheduling` key, all else as it was; the same bytes if there is none.

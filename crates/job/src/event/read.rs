@@ -17,9 +17,15 @@ pub const SEVERITY_MAX: u8 = 7;
 /// Bytes that are no event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// Not a JSON object with a number `timestamp` and a string `name`.
+    /// Not JSON, or without a number `timestamp` and a string `name`.
     #[error("malformed event: {0}")]
     Malformed(serde_json::Error),
+    /// Not a JSON object.
+    #[error("malformed event: expected a JSON object, got {met:?}")]
+    NotAnObject {
+        /// The text met, shortened.
+        met: String,
+    },
     /// The time is not a number a log may hold.
     #[error(
         "malformed event {event:?}: timestamp {met} is not a time: expected seconds since 1970"
@@ -141,6 +147,7 @@ impl Event {
     /// # Errors
     /// [`EventError`]: not JSON, not an event, or a context that does not fit a known name.
     pub fn parse(json: &[u8]) -> Result<Event, EventError> {
+        must_be_object(json)?;
         let raw: Raw<'_> = serde_json::from_slice(json).map_err(EventError::Malformed)?;
         if raw.name.is_empty() {
             return Err(EventError::NoName);
@@ -166,12 +173,22 @@ pub(crate) fn name_of(json: &[u8]) -> Result<EventName, EventError> {
         #[serde(borrow)]
         name: Cow<'a, str>,
     }
+    must_be_object(json)?;
     let named: Named<'_> = serde_json::from_slice(json).map_err(EventError::Malformed)?;
     if named.name.is_empty() {
         Err(EventError::NoName)
     } else {
         Ok(EventName::from(&*named.name))
     }
+}
+
+/// A JSON array in the right order would do for a derived struct.
+fn must_be_object(json: &[u8]) -> Result<(), EventError> {
+    if json.trim_ascii_start().starts_with(b"{") {
+        return Ok(());
+    }
+    let met = clip(&String::from_utf8_lossy(&json[..json.len().min(256)]));
+    Err(EventError::NotAnObject { met })
 }
 
 fn kind(raw: &Raw<'_>) -> Result<EventKind, EventError> {

@@ -139,12 +139,12 @@ fn read_task<'t>(
     let words = words.ok_or_else(|| task.field("command", EXPECTED))?;
     let mut command = Vec::with_capacity(words.len());
     for (at, word) in words.iter().enumerate() {
-        match word.as_str() {
+        match word.plain_text() {
             Some("") if at == 0 => {
                 return Err(task.element("command", at, word, "the name of a program"));
             }
-            Some(text) if !text.contains('\0') => command.push(text),
-            _ => return Err(task.element("command", at, word, "a string without NUL")),
+            Some(text) => command.push(text),
+            None => return Err(task.element("command", at, word, "a string without NUL")),
         }
     }
     if task.text_required("slot")? != resources.label {

@@ -4,7 +4,7 @@
 
 use super::error::JobspecError;
 use super::resources::COUNT_MAX;
-use super::tree::Object;
+use super::tree::{Object, Tree};
 use crate::Map;
 
 /// What the executor is told.
@@ -42,42 +42,91 @@ pub enum PerResource {
     Core(u64),
 }
 
-pub(super) fn read(options: &Object<'_, '_>) -> Result<Shell, JobspecError> {
+/// Reads the options of `attributes.system` with `read`, if there are any.
+pub(super) fn options_of<T>(
+    system: &Object<'_, '_>,
+    read: fn(&Object<'_, '_>) -> Result<T, JobspecError>,
+) -> Result<Option<T>, JobspecError> {
+    let Some(shell) = system.object("shell")? else {
+        return Ok(None);
+    };
+    shell
+        .object("options")?
+        .map(|options| read(&options))
+        .transpose()
+}
+
+/// Checks the options without keeping them; the one that derived counts need is returned.
+pub(super) fn check(options: &Object<'_, '_>) -> Result<Option<PerResource>, JobspecError> {
+    if let Some(rlimit) = options.object("rlimit")? {
+        for (key, limit) in rlimit.entries() {
+            if limit_of(limit).is_none() {
+                return Err(rlimit.entry(key, limit, "an integer ≥ -1"));
+            }
+        }
+    }
+    for (streams, names) in [
+        ("output", &["stdout", "stderr"][..]),
+        ("input", &["stdin"][..]),
+    ] {
+        if let Some(streams) = options.object(streams)? {
+            names
+                .iter()
+                .try_for_each(|stream| file(&streams, stream).map(drop))?;
+        }
+    }
+    let Some(rule) = options.object("per-resource")? else {
+        return Ok(None);
+    };
+    let expected = "an integer from 1 to 2147483647";
+    let count = rule.count("count", COUNT_MAX, expected)?.unwrap_or(1);
+    match rule.text_required("type")? {
+        "node" => Ok(Some(PerResource::Node(count))),
+        "core" => Ok(Some(PerResource::Core(count))),
+        _ => Err(rule.field("type", "\"node\" or \"core\"")),
+    }
+}
+
+/// The options as the executor keeps them.
+pub(super) fn to_owned(options: &Object<'_, '_>) -> Result<Shell, JobspecError> {
+    let per_resource = check(options)?;
     let mut shell = Shell {
+        per_resource,
         options: options.tree().to_map(),
         ..Shell::default()
     };
     if let Some(rlimit) = options.object("rlimit")? {
-        for (key, _) in rlimit.entries() {
-            let limit = rlimit
-                .integer(key)?
-                .ok_or_else(|| rlimit.field(key, "an integer"))?;
-            if limit < -1 {
-                return Err(rlimit.field(key, "an integer ≥ -1"));
-            }
-            shell.rlimit.push((key.to_owned(), limit));
-        }
+        let limits = rlimit
+            .entries()
+            .filter_map(|(key, limit)| Some((key.to_owned(), limit_of(limit)?)));
+        shell.rlimit = limits.collect();
     }
+    let owned = |(path, label): (&str, bool)| FileSpec {
+        path: path.to_owned(),
+        label,
+    };
     if let Some(output) = options.object("output")? {
-        shell.stdout = file(&output, "stdout")?;
-        shell.stderr = file(&output, "stderr")?;
+        shell.stdout = file(&output, "stdout")?.map(owned);
+        shell.stderr = file(&output, "stderr")?.map(owned);
     }
     if let Some(input) = options.object("input")? {
-        shell.stdin = file(&input, "stdin")?;
-    }
-    if let Some(rule) = options.object("per-resource")? {
-        let expected = "an integer from 1 to 2147483647";
-        let count = rule.count("count", COUNT_MAX, expected)?.unwrap_or(1);
-        shell.per_resource = Some(match rule.text_required("type")? {
-            "node" => PerResource::Node(count),
-            "core" => PerResource::Core(count),
-            _ => return Err(rule.field("type", "\"node\" or \"core\"")),
-        });
+        shell.stdin = file(&input, "stdin")?.map(owned);
     }
     Ok(shell)
 }
 
-fn file(streams: &Object<'_, '_>, stream: &str) -> Result<Option<FileSpec>, JobspecError> {
+fn limit_of(value: &Tree<'_>) -> Option<i64> {
+    match value {
+        Tree::Number(number) => number.as_i64().filter(|&limit| limit >= -1),
+        _ => None,
+    }
+}
+
+/// Path and label of the file that takes the place of a stream, if one does.
+fn file<'t>(
+    streams: &Object<'t, '_>,
+    stream: &str,
+) -> Result<Option<(&'t str, bool)>, JobspecError> {
     let Some(target) = streams.object(stream)? else {
         return Ok(None);
     };
@@ -88,9 +137,5 @@ fn file(streams: &Object<'_, '_>, stream: &str) -> Result<Option<FileSpec>, Jobs
     if path.is_empty() {
         return Err(target.field("path", "the path of a file"));
     }
-    let label = target.flag("label")?.unwrap_or(false);
-    Ok(Some(FileSpec {
-        path: path.to_owned(),
-        label,
-    }))
+    Ok(Some((path, target.flag("label")?.unwrap_or(false))))
 }

@@ -135,6 +135,11 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// A text without NUL: it may end up as an argument, a path or a variable.
+    pub(super) fn plain_text(&self) -> Option<&str> {
+        self.as_str().filter(|text| !text.as_bytes().contains(&0))
+    }
+
     fn found(&self) -> Found<'_> {
         match self {
             Tree::Null => Found::Plain("null".to_owned()),
@@ -248,6 +253,21 @@ impl<'t, 'p> Object<'t, 'p> {
         }
     }
 
+    /// The error that one entry of this object is not what it should be.
+    pub(super) fn entry(
+        &self,
+        key: &str,
+        value: &Tree<'_>,
+        expected: &'static str,
+    ) -> JobspecError {
+        let path = Path::Key(&self.path, key).text();
+        JobspecError::Field {
+            path,
+            expected,
+            met: value.found().to_string(),
+        }
+    }
+
     pub(super) fn object<'s>(
         &'s self,
         key: &'s str,
@@ -266,13 +286,13 @@ impl<'t, 'p> Object<'t, 'p> {
             .ok_or_else(|| self.field(key, "an object"))
     }
 
-    /// A text without NUL: it may end up as an argument, a path or a variable.
+    /// A text without NUL.
     pub(super) fn text(&self, key: &str) -> Result<Option<&'t str>, JobspecError> {
         match self.tree.get(key) {
             None => Ok(None),
-            Some(value) => match value.as_str() {
-                Some(text) if !text.contains('\0') => Ok(Some(text)),
-                _ => Err(self.field(key, "a string without NUL")),
+            Some(value) => match value.plain_text() {
+                Some(text) => Ok(Some(text)),
+                None => Err(self.field(key, "a string without NUL")),
             },
         }
     }
