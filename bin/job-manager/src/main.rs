@@ -1,0 +1,80 @@
+//! `weir-job-manager`: arguments, tracing and the exit code. What it does is in the library beside it.
+use clap::Parser;
+use job_manager::{Config, Stop};
+use std::process::ExitCode;
+
+/// The broker, the job-manager and the journal of one weir instance.
+///
+/// Owns the instance's socket and is its only writer. `weir start` runs it together with weir-job-info and weir-job-runner; run
+/// it by hand only to look at it alone.
+///
+/// Exit status: 0 after SIGTERM or SIGINT; 78 when it cannot start until something is mended (the state directory is in use,
+/// not writable, or of a newer schema; the socket path is too long), with one line that says what; 1 when it had to
+/// stop (a failed write to the store), after which it may simply be started again.
+#[derive(Parser, Debug)]
+#[command(name = "weir-job-manager", version)]
+struct Args {
+    /// State directory: store, key and socket live there. Made if it is missing.
+    #[arg(long, value_name = "DIR")]
+    statedir: std::path::PathBuf,
+    /// Path of the socket.
+    #[arg(
+        long,
+        value_name = "PATH",
+        help = "Path of the socket [default: DIR/socket]"
+    )]
+    socket: Option<std::path::PathBuf>,
+    /// Let other users of this machine connect, as guests with rights to their own jobs.
+    #[arg(long)]
+    allow_guests: bool,
+    /// Entries that the journal's ring holds in memory; older ones are read from the store.
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    journal_size_limit: usize,
+    /// Milliseconds over which events are gathered for a listener under load. Commits never wait for it.
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    batch_interval: u64,
+    /// Largest frame accepted from a client, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = wire::FRAME_LEN_MAX_DEFAULT)]
+    frame_limit: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG")
+                .unwrap_or_else(|_| "info".into()),
+        )
+        .with_ansi(false)
+        .init();
+    let config = Config {
+        socket: args.socket.unwrap_or_else(|| args.statedir.join("socket")),
+        statedir: args.statedir,
+        allow_guests: args.allow_guests,
+        journal_size_limit: args.journal_size_limit.max(1),
+        batch_interval: std::time::Duration::from_millis(args.batch_interval),
+        frame_limit: args.frame_limit,
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("weir-job-manager: failed to start its runtime: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    match runtime.block_on(job_manager::run(config, job_manager::signals())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::CannotStart(text)) => {
+            eprintln!("weir-job-manager: {text}");
+            ExitCode::from(78)
+        }
+        Err(Stop::Failed(text)) => {
+            eprintln!("weir-job-manager: {text}");
+            ExitCode::from(1)
+        }
+    }
+}

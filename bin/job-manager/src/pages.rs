@@ -1,0 +1,96 @@
+//! Pages of the store for listeners: what the fan-out needs, in the store's words. Runs on a read thread, encoding included.
+
+use job::{Entry, JobId};
+use journal::{Answer, BacklogJob, JobsScope, Need, Page, Read};
+use store::{Damage, ReadError, Reader, Scope, StoredJob};
+
+/// Reads what is needed and encodes it.
+pub(crate) fn read(reader: &Reader, need: Need) -> Page {
+    let answer = answer(reader, &need.read);
+    need.answer(answer)
+}
+
+fn answer(reader: &Reader, read: &Read) -> Answer {
+    match read {
+        Read::Instance { after, upto, limit } => {
+            match reader.instance_entries(*after, *upto, *limit) {
+                Ok(page) => entries(page.entries, page.upto, &page.damaged),
+                Err(error) => failed(error),
+            }
+        }
+        Read::Log {
+            after,
+            limit,
+            bytes,
+        } => match reader.log_after(*after, *limit, *bytes) {
+            Ok(page) => entries(page.entries, page.upto, &page.damaged),
+            Err(error) => failed(error),
+        },
+        Read::Jobs {
+            scope,
+            cursor,
+            limit,
+            bytes,
+        } => {
+            let scope = match scope {
+                JobsScope::Active { at } => Scope::Active { at: *at },
+                JobsScope::Inactive { upto } => Scope::Inactive { upto: *upto },
+            };
+            match reader.jobs_page(scope, *cursor, *limit, *bytes) {
+                Ok(page) => {
+                    warn(&page.damaged);
+                    Answer::Jobs {
+                        jobs: page.jobs.into_iter().map(backlog_job).collect(),
+                        next: page.next,
+                    }
+                }
+                Err(error) => failed(error),
+            }
+        }
+        Read::Named { ids } => named(reader, ids),
+    }
+}
+
+fn named(reader: &Reader, ids: &[JobId]) -> Answer {
+    let mut jobs = Vec::with_capacity(ids.len());
+    for id in ids {
+        match reader.job(*id, false) {
+            Ok(Some(Ok(stored))) => jobs.push(backlog_job(stored)),
+            Ok(Some(Err(damage))) => warn(&[damage]),
+            Ok(None) => {}
+            Err(error) => return failed(error),
+        }
+    }
+    Answer::Jobs { jobs, next: None }
+}
+
+fn entries(entries: Vec<Entry>, upto: job::Seq, damaged: &[Damage]) -> Answer {
+    warn(damaged);
+    Answer::Entries { entries, upto }
+}
+
+fn failed(error: ReadError) -> Answer {
+    match error {
+        ReadError::BelowFloor { floor, .. } => Answer::BelowFloor { floor },
+        error => Answer::Failed {
+            detail: error.to_string(),
+        },
+    }
+}
+
+fn backlog_job(stored: StoredJob) -> BacklogJob {
+    BacklogJob {
+        id: stored.id,
+        userid: stored.userid,
+        done_seq: stored.done_seq,
+        jobspec: stored.jobspec,
+        r: stored.r,
+        events: stored.eventlog,
+    }
+}
+
+fn warn(damaged: &[Damage]) {
+    for damage in damaged {
+        tracing::error!(%damage, "left out of a backlog: cannot be read");
+    }
+}

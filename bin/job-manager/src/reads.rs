@@ -1,0 +1,74 @@
+//! Reads of the store, off the loop: two threads, so that a look-up never waits behind a listener's backlog.
+//!
+//! A read is a closure over a [`Reader`]; what it found comes back to the loop through one bounded channel. Each lane takes a bounded number of
+//! reads; more are refused, and the caller says EAGAIN or asks again later.
+
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use store::{Reader, ReaderFactory};
+use tokio::sync::mpsc;
+
+/// Reads that may wait in one lane.
+pub(crate) const LANE_READS_MAX: usize = 4096;
+/// Answers that may wait for the loop.
+const FOUND_MAX: usize = 256;
+
+/// A read to do; returns what the loop is to be told.
+type Read<T> = Box<dyn FnOnce(&Reader) -> T + Send>;
+
+/// Which thread does it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lane {
+    /// Pages of a listener's backlog.
+    Backlog,
+    /// One job's data.
+    Lookup,
+}
+
+/// The two lanes.
+pub(crate) struct Reads<T> {
+    backlog: SyncSender<Read<T>>,
+    lookup: SyncSender<Read<T>>,
+}
+
+impl<T: Send + 'static> Reads<T> {
+    /// Starts the threads; the receiver gets what they find.
+    /// # Errors
+    /// A reader or a thread cannot be had.
+    pub(crate) fn start(readers: &ReaderFactory) -> anyhow::Result<(Reads<T>, mpsc::Receiver<T>)> {
+        let (found, receiver) = mpsc::channel(FOUND_MAX);
+        let lane = |name: &str| -> anyhow::Result<SyncSender<Read<T>>> {
+            let (sender, reads) = sync_channel::<Read<T>>(LANE_READS_MAX);
+            let (reader, found) = (readers.open()?, found.clone());
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || {
+                    for read in reads {
+                        if found.blocking_send(read(&reader)).is_err() {
+                            return;
+                        }
+                    }
+                })?;
+            Ok(sender)
+        };
+        Ok((
+            Reads {
+                backlog: lane("read-backlog")?,
+                lookup: lane("read-lookup")?,
+            },
+            receiver,
+        ))
+    }
+
+    /// Gives a lane something to read; false if it has too much to do already.
+    #[must_use]
+    pub(crate) fn ask(&self, lane: Lane, read: impl FnOnce(&Reader) -> T + Send + 'static) -> bool {
+        let sender = match lane {
+            Lane::Backlog => &self.backlog,
+            Lane::Lookup => &self.lookup,
+        };
+        !matches!(
+            sender.try_send(Box::new(read)),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
+        )
+    }
+}

@@ -1,0 +1,254 @@
+//! From a state directory to a shell that is ready to loop: lock, key, store, jobs, socket. In this order, so that a second
+//! daemon on the same directory stops at the lock and has changed nothing.
+
+use crate::Config;
+use crate::builtin::Attrs;
+use crate::clock::Clock;
+use crate::committer::Committer;
+use crate::conns::Conns;
+use crate::reads::Reads;
+use crate::shell::{Found, LOCAL, OWN_SERVICES, Parts, Shell};
+use crate::streams::Streams;
+use bytes::Bytes;
+use job::Event;
+use manager::{Input, Manager};
+use router::{PeerInfo, PeerKind, Router};
+use rustix::fs::{Mode, OFlags};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+use store::{CURSOR_START, Reader, Scope, Store, StoreOptions};
+use tokio::sync::mpsc;
+use wire::{Cred, ROLE_LOCAL, ROLE_OWNER};
+
+/// What the store tells, at most so much of it waiting.
+const STORE_EVENTS_MAX: usize = 1024;
+/// Jobs restored with one read.
+const RESTORE_PAGE: usize = 500;
+const RESTORE_PAGE_BYTES: usize = 4 << 20;
+/// Random bytes of the instance key; twice as many hex digits.
+const KEY_BYTES: usize = 32;
+/// The version of Flux whose protocol this speaks.
+const FLUX_VERSION: &str = "0.88.0";
+
+/// All that the loop needs.
+pub(crate) struct Started {
+    pub(crate) shell: Shell,
+    pub(crate) listener: rpc::Listener,
+    pub(crate) store_events: mpsc::Receiver<store::Event>,
+    pub(crate) found: mpsc::Receiver<Found>,
+}
+
+/// Opens, restores, binds.
+/// # Errors
+/// One line that names the thing and the remedy.
+pub(crate) fn start(config: Config) -> Result<Started, String> {
+    let clock = Clock::new();
+    make_dir(&config.statedir)?;
+    let (events, store_events) = mpsc::channel(STORE_EVENTS_MAX);
+    let (writer, readers, recovered) =
+        Store::open(&config.statedir, StoreOptions::default(), move |event| {
+            // The loop is gone: nobody is to be told any more.
+            let _ = events.blocking_send(event);
+        })
+        .map_err(|error| error.to_string())?;
+    let key = instance_key(&config.statedir.join("key"))?;
+    let owner = rustix::process::getuid().as_raw();
+
+    let mut manager = Manager::new(
+        manager::Config {
+            owner,
+            private: false,
+        },
+        manager::Recovered {
+            newest_seq: recovered.newest_seq,
+            max_jobid: recovered.max_jobid,
+            last_timestamp: recovered.last_timestamp,
+            meta: recovered.meta.into_iter().collect(),
+        },
+    );
+    let reader = readers.open().map_err(|error| error.to_string())?;
+    restore(
+        &mut manager,
+        &reader,
+        Scope::Active {
+            at: recovered.newest_seq,
+        },
+    )?;
+    restore(&mut manager, &reader, Scope::Waitable)?;
+    drop(reader);
+
+    let listener = rpc::Listener::bind(&config.socket, 0o777).map_err(|error| error.to_string())?;
+    let own_cred = Cred {
+        userid: owner,
+        rolemask: ROLE_OWNER | ROLE_LOCAL,
+    };
+    let uuid = random_hex(16)?;
+    let local_uuid = Bytes::from(format!("job-manager-{uuid}"));
+    let mut router = Router::new(own_cred, Bytes::from(format!("broker-{uuid}")));
+    router.add_peer(PeerInfo {
+        id: LOCAL,
+        uuid: local_uuid.clone(),
+        cred: own_cred,
+        kind: PeerKind::InProcess,
+    });
+    for name in OWN_SERVICES {
+        router
+            .add_service(LOCAL, own_cred, name, true)
+            .map_err(|error| error.to_string())?;
+    }
+    let (reads, found) = Reads::start(&readers).map_err(|error| error.to_string())?;
+    let streams = Streams::new(
+        &config,
+        &recovered.epoch,
+        recovered.newest_seq,
+        recovered.floor,
+    );
+    let attrs = attributes(&config, &clock, owner, &recovered.epoch);
+    let mut shell = Shell::new(Parts {
+        config,
+        clock,
+        attrs,
+        key,
+        manager,
+        router,
+        conns: Conns::new(own_cred),
+        streams,
+        committer: Committer::new(writer),
+        reads,
+        local_uuid,
+    });
+    shell.handle(Input::Start);
+    Ok(Started {
+        shell,
+        listener,
+        store_events,
+        found,
+    })
+}
+
+/// Applies what the store holds of these jobs. A job that cannot be applied is set aside and named in the log; it stops nobody.
+fn restore(manager: &mut Manager, reader: &Reader, scope: Scope) -> Result<(), String> {
+    let mut cursor = CURSOR_START;
+    loop {
+        let page = reader
+            .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
+            .map_err(|error| error.to_string())?;
+        for damage in &page.damaged {
+            tracing::error!(%damage, "set aside: this job cannot be read");
+        }
+        for stored in page.jobs {
+            let events: Result<Vec<Event>, _> = stored
+                .eventlog
+                .iter()
+                .map(|entry| Event::parse(entry.json()))
+                .collect();
+            let restored = match events {
+                Ok(events) => {
+                    let job = manager::StoredJob {
+                        id: stored.id,
+                        jobspec: stored.jobspec,
+                        r: stored.r,
+                        events: &events,
+                    };
+                    manager.restore_job(job).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = restored {
+                tracing::error!(job = %stored.id, error, "set aside: this job's events cannot be applied");
+            }
+        }
+        match page.next {
+            Some(next) => cursor = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn make_dir(dir: &Path) -> Result<(), String> {
+    let told = |error: std::io::Error| {
+        format!(
+            "{}: cannot be made a state directory: {error}; choose another with --statedir",
+            dir.display()
+        )
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(told)?;
+    let metadata = std::fs::metadata(dir).map_err(told)?;
+    let owner = rustix::process::getuid().as_raw();
+    if metadata.uid() != owner {
+        return Err(format!(
+            "{}: belongs to user {}, not to user {owner} who starts the instance; choose another with --statedir",
+            dir.display(),
+            metadata.uid()
+        ));
+    }
+    Ok(())
+}
+
+/// Reads the key, or makes it. It is what weir's own services show to get their names.
+fn instance_key(path: &Path) -> Result<String, String> {
+    let told = |error: &dyn std::fmt::Display| {
+        format!(
+            "{}: the instance key cannot be had: {error}",
+            path.display()
+        )
+    };
+    if let Ok(mut file) = std::fs::File::open(path) {
+        let mut key = String::new();
+        file.read_to_string(&mut key)
+            .map_err(|error| told(&error))?;
+        let key = key.trim().to_owned();
+        if key.len() == 2 * KEY_BYTES {
+            return Ok(key);
+        }
+        // Cut short by a crash while it was made: nobody has it yet.
+    }
+    let key = random_hex(KEY_BYTES)?;
+    let new = path.with_extension("new");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let file =
+        rustix::fs::open(&new, flags, Mode::RUSR | Mode::WUSR).map_err(|error| told(&error))?;
+    let mut file = std::fs::File::from(file);
+    file.write_all(format!("{key}\n").as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|error| told(&error))?;
+    std::fs::rename(&new, path).map_err(|error| told(&error))?;
+    Ok(key)
+}
+
+fn random_hex(bytes: usize) -> Result<String, String> {
+    let mut random = vec![0u8; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        filled +=
+            rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|error| format!("the system gives no random bytes: {error}"))?;
+    }
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn attributes(config: &Config, clock: &Clock, owner: u32, epoch: &str) -> Attrs {
+    let hostname = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    Attrs::new(vec![
+        ("rank", "0".into()),
+        ("size", "1".into()),
+        ("security.owner", owner.to_string()),
+        ("instance-level", "0".into()),
+        ("version", FLUX_VERSION.into()),
+        ("broker.starttime", format!("{:.6}", clock.wall().0)),
+        ("hostlist", hostname.clone()),
+        ("hostname", hostname),
+        ("local-uri", format!("local://{}", config.socket.display())),
+        ("statedir", config.statedir.display().to_string()),
+        ("weir.version", env!("CARGO_PKG_VERSION").into()),
+        ("weir.epoch", epoch.into()),
+    ])
+}

@@ -1,0 +1,49 @@
+//! Load generator and benchmarks: an instance of its own, loaded and measured through the public RPCs only.
+//!
+//! Each row is a function in `rows/` that returns what it measured; targets are those of the design's speed table. Durable rows
+//! are printed beside the fdatasync median of the same folder, measured in the same run.
+
+mod instance;
+mod jobs;
+mod rows;
+mod sample;
+mod table;
+
+use anyhow::Context as _;
+use instance::Instance;
+use table::Table;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Pending jobs to measure with.
+    pub jobs: usize,
+    /// Jobs that are really run.
+    pub run_jobs: usize,
+    /// Listeners of the fan-out row.
+    pub listeners: usize,
+    /// Only rows whose name contains this.
+    pub only: Option<String>,
+    /// Where the state goes.
+    pub dir: std::path::PathBuf,
+    /// Folder of the programs.
+    pub bin: std::path::PathBuf,
+    /// JSON instead of a table.
+    pub json: bool,
+}
+
+/// Measures all rows and prints them.
+/// # Errors
+/// The instance cannot be started, or answers a request with an error.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let mut table = Table::new(config.only.clone(), config.json);
+    let instance = Instance::start(&config)
+        .await
+        .context("failed to start an instance")?;
+    let measured = rows::all(&config, &instance, &mut table).await;
+    let stopped = instance.stop().await;
+    measured?;
+    stopped?;
+    table.print();
+    Ok(())
+}
