@@ -1,0 +1,72 @@
+//! Who is next: priority descending, then id ascending. The same order as the listing of pending jobs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use job::JobId;
+
+use crate::request::Request;
+
+/// A job's place.
+pub(crate) type Place = (Reverse<u32>, u64);
+
+/// A job that waits for resources.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) id: JobId,
+    pub(crate) request: Request,
+    /// The start that was last announced for it.
+    pub(crate) estimate_s: Option<f64>,
+}
+
+/// The jobs that wait, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    by_place: BTreeMap<Place, Waiting>,
+    priority: HashMap<JobId, u32>,
+}
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.by_place.len()
+    }
+
+    pub(crate) fn contains(&self, id: JobId) -> bool {
+        self.priority.contains_key(&id)
+    }
+
+    /// Adds a job; one that is there already is replaced.
+    pub(crate) fn insert(&mut self, priority: u32, waiting: Waiting) {
+        let id = waiting.id;
+        if let Some(old) = self.priority.insert(id, priority) {
+            self.by_place.remove(&(Reverse(old), id.0));
+        }
+        self.by_place.insert((Reverse(priority), id.0), waiting);
+    }
+
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Waiting> {
+        let priority = self.priority.remove(&id)?;
+        self.by_place.remove(&(Reverse(priority), id.0))
+    }
+
+    pub(crate) fn set_priority(&mut self, id: JobId, priority: u32) {
+        if let Some(old) = self.priority.get_mut(&id) {
+            let old = std::mem::replace(old, priority);
+            if let Some(waiting) = self.by_place.remove(&(Reverse(old), id.0)) {
+                self.by_place.insert((Reverse(priority), id.0), waiting);
+            }
+        }
+    }
+
+    /// The first job.
+    pub(crate) fn head_mut(&mut self) -> Option<&mut Waiting> {
+        self.by_place
+            .first_entry()
+            .map(std::collections::btree_map::OccupiedEntry::into_mut)
+    }
+
+    /// All jobs in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.by_place.values()
+    }
+}

@@ -1,0 +1,104 @@
+//! What a job asks for, in the terms of the pool.
+//!
+//! Two shapes: so many slots wherever they fit, or so many nodes with so many slots on each. Reading a jobspec is left to
+//! [`Request::from_jobspec`], the only place here that knows `job::Jobspec`.
+
+use std::fmt;
+
+use crate::constraint::{Constraint, ConstraintError};
+
+/// Resources and time one job asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Slots in all, or on each node when `nodes` is set. At least 1.
+    pub slots: u32,
+    /// Cores of one slot. At least 1.
+    pub cores_per_slot: u32,
+    /// GPUs of one slot.
+    pub gpus_per_slot: u32,
+    /// So many different nodes, each with `slots` slots.
+    pub nodes: Option<u32>,
+    /// Whole nodes: nothing else may run there, and the job holds all that is on them.
+    pub exclusive: bool,
+    /// Time limit in seconds; 0 is none.
+    pub duration_s: f64,
+    /// Nodes that may be used.
+    pub constraint: Option<Constraint>,
+}
+
+/// A jobspec this scheduler cannot serve.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RequestError {
+    /// Part of `attributes.system.constraints` is not understood.
+    #[error("attributes.system.constraints: {0}")]
+    Constraint(#[from] ConstraintError),
+}
+
+impl Request {
+    /// Reads what a jobspec asks for.
+    /// # Errors
+    /// [`RequestError`]: a part of it that this scheduler does not understand.
+    pub fn from_jobspec(jobspec: &job::Jobspec) -> Result<Request, RequestError> {
+        // Counts are at most 2^31 - 1 (`job::jobspec::COUNT_MAX`).
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let nodes = jobspec.nodes.map(|nodes| nodes.max(1));
+        Ok(Request {
+            slots: narrow(jobspec.nslots / nodes.unwrap_or(1)).max(1),
+            cores_per_slot: narrow(jobspec.cores_per_slot).max(1),
+            gpus_per_slot: narrow(jobspec.gpus_per_slot),
+            nodes: nodes.map(narrow),
+            exclusive: jobspec.exclusive && nodes.is_some(),
+            duration_s: jobspec.duration,
+            constraint: jobspec
+                .constraints
+                .as_ref()
+                .map(Constraint::parse)
+                .transpose()?,
+        })
+    }
+
+    /// A request for `slots` slots of one core, anywhere, without a time limit.
+    #[must_use]
+    pub fn slots(slots: u32) -> Request {
+        Request {
+            slots,
+            cores_per_slot: 1,
+            gpus_per_slot: 0,
+            nodes: None,
+            exclusive: false,
+            duration_s: 0.0,
+            constraint: None,
+        }
+    }
+
+    /// When a job that starts at `now_s` must have ended; infinite without a limit.
+    #[must_use]
+    pub fn end_s(&self, now_s: f64) -> f64 {
+        if self.duration_s > 0.0 {
+            now_s + self.duration_s
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+fn count(f: &mut fmt::Formatter<'_>, count: u32, noun: &str) -> fmt::Result {
+    write!(f, "{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(nodes) = self.nodes {
+            count(f, nodes, if self.exclusive { "whole node" } else { "node" })?;
+            f.write_str(" with ")?;
+        }
+        count(f, self.slots, "slot")?;
+        f.write_str(" of ")?;
+        count(f, self.cores_per_slot, "core")?;
+        if self.gpus_per_slot > 0 {
+            f.write_str(" and ")?;
+            count(f, self.gpus_per_slot, "GPU")?;
+        }
+        Ok(())
+    }
+}
