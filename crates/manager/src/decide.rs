@@ -60,27 +60,36 @@ pub(crate) fn parse_or_default<'a, T: Deserialize<'a> + Default>(
     }
 }
 
+/// Engines come and go whatever the load: they are few, and what they are sent is bounded by the jobs.
+fn is_greeting(method: Method) -> bool {
+    matches!(
+        method,
+        Method::SchedHello | Method::SchedReady | Method::ExecHello | Method::Disconnect
+    )
+}
+
 impl Manager {
     /// Decides a request and answers it.
     pub(crate) fn request(&mut self, call: Call) {
         self.stats.requests += 1;
         let token = call.token;
-        let decided = if self.pending.len() >= HELD_MAX {
-            let refusal = Refusal::new(
-                errno::EAGAIN,
-                "too many answers wait for the disk: try again",
-            );
+        let found = find(call.topic.as_str());
+        if self.pending.len() >= HELD_MAX && !found.is_some_and(|(method, _)| is_greeting(method)) {
             if !call.noresponse {
+                let refusal = Refusal::new(
+                    errno::EAGAIN,
+                    "too many answers wait for the disk: try again",
+                );
+                let result = Err(refusal);
                 self.turn.at_once.push(Action::Respond {
                     token,
-                    result: Err(refusal),
+                    result,
                     last: true,
                 });
             }
             return;
-        } else {
-            self.decide(&call)
-        };
+        }
+        let decided = self.decide(&call, found);
         if call.noresponse {
             return;
         }
@@ -102,13 +111,10 @@ impl Manager {
         }
     }
 
-    fn decide(&mut self, call: &Call) -> Result<Answer, Refusal> {
-        let topic = call.topic.as_str();
-        let Some((method, role)) = find(topic) else {
-            return Err(Refusal::new(
-                errno::ENOSYS,
-                format!("Unknown service method '{topic}'"),
-            ));
+    fn decide(&mut self, call: &Call, found: Option<(Method, Role)>) -> Result<Answer, Refusal> {
+        let Some((method, role)) = found else {
+            let text = format!("Unknown service method '{}'", call.topic);
+            return Err(Refusal::new(errno::ENOSYS, text));
         };
         match role {
             Role::Owner if !call.cred.is_owner() => {

@@ -111,6 +111,8 @@ impl Manager {
             payload: payload.end(),
             private_to: Some(userid),
         });
+        // Now, so that the answer's seq covers what follows for this job.
+        self.settle(id);
         true
     }
 }

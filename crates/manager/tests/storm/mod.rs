@@ -1,0 +1,630 @@
+//! A random world around the manager: requests, engines that answer truly, late or twice, a slow disk, crashes; and what must hold in it.
+
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use job::{Attach, JobId, Source, State};
+use manager::{Action, Input, JobWrite, Sender, Token};
+use wire::Cred;
+
+pub use step::{Step, step};
+
+use crate::world::{JOBSPEC, OWNER, R, World, submission};
+
+const SCHED: u64 = 101;
+const EXEC: u64 = 102;
+
+/// What an engine that keeps the protocol knows, and what was acknowledged.
+#[derive(Default)]
+struct Peers {
+    sched: bool,
+    limit: usize,
+    /// Allocs received and not answered; true once a cancel came.
+    open: BTreeMap<JobId, bool>,
+    /// Jobs the scheduler believes hold resources.
+    holding: BTreeSet<JobId>,
+    exec: bool,
+    /// Exchanges open with this exec service.
+    exchanges: BTreeSet<JobId>,
+    /// Bodies that run or ran: never two for one job.
+    started: BTreeSet<JobId>,
+    /// Results a client was told.
+    told: BTreeSet<JobId>,
+    acknowledged_jobs: BTreeSet<JobId>,
+    /// Token of a submission or urgency change → how to read its answer.
+    asked: BTreeMap<Token, Asked>,
+    /// The last urgency a client was told of, and the seq of that change.
+    urgencies: BTreeMap<JobId, (u64, u8)>,
+}
+
+#[derive(Clone)]
+enum Asked {
+    Submit,
+    Urgency(JobId, u8),
+    Wait,
+    Hello,
+    Other,
+}
+
+/// A random world, checked after every step.
+pub struct Run {
+    pub world: World,
+    peers: Peers,
+    ids: Vec<JobId>,
+}
+
+impl Run {
+    /// An empty one.
+    pub fn new() -> Run {
+        let mut world = World::new();
+        world.now += 1.0;
+        Run {
+            world,
+            peers: Peers::default(),
+            ids: Vec::new(),
+        }
+    }
+
+    fn pick(&self, pick: usize) -> JobId {
+        self.ids
+            .iter()
+            .rev()
+            .nth(pick % self.ids.len().max(1))
+            .copied()
+            .unwrap_or(JobId(7))
+    }
+
+    fn call(&mut self, asked: Asked, topic: &str, payload: &str, streaming: bool) {
+        let actions = {
+            let token = Token(self.world.next_token + 1);
+            self.peers.asked.insert(token, asked);
+            self.world
+                .call(1, Cred::owner(OWNER), topic, Some(payload), streaming)
+        };
+        self.saw(actions, false);
+    }
+
+    fn engine_call(&mut self, from: u64, topic: &str, payload: &str, streaming: bool) {
+        self.peers
+            .asked
+            .insert(Token(self.world.next_token + 1), Asked::Other);
+        let actions = self
+            .world
+            .call(from, Cred::owner(OWNER), topic, Some(payload), streaming);
+        self.saw(actions, false);
+    }
+
+    fn report(&mut self, from: u64, topic: &str, payload: &str) {
+        let actions = self.world.input(Input::ServiceResponse(World::report(
+            from, topic, payload, 0,
+        )));
+        self.saw(actions, false);
+    }
+
+    /// Invariant 2: what leaves while something is on the way to the disk leaves because of the disk.
+    fn saw(&mut self, actions: Vec<Action>, disk: bool) {
+        let undurable = !self.world.on_the_way.is_empty();
+        for action in actions {
+            match action {
+                Action::Commit(commit) => {
+                    for write in &commit.jobs {
+                        if let JobWrite::Insert { id, .. } = write {
+                            self.ids.push(*id);
+                        }
+                    }
+                }
+                Action::Close { sender, .. } => self.gone(sender.0),
+                other => {
+                    assert!(
+                        disk || !undurable,
+                        "invariant 2: {other:?} left before the disk had what it rests on"
+                    );
+                    self.perform(other);
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, sender: u64) {
+        if sender == SCHED {
+            self.peers.sched = false;
+            self.peers.open.clear();
+        } else {
+            self.peers.exec = false;
+            self.peers.exchanges.clear();
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        let disk_seq = self.world.disk.entries.len() as u64;
+        match action {
+            Action::Respond { token, result, .. } => {
+                let Ok(Some(payload)) = result else { return };
+                let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+                if let Some(seq) = payload["seq"].as_u64() {
+                    assert!(
+                        seq <= disk_seq,
+                        "invariant 2: an answer names seq {seq}, the disk has {disk_seq}"
+                    );
+                }
+                match self.peers.asked.get(&token).cloned() {
+                    Some(Asked::Submit) => {
+                        let id = JobId(payload["id"].as_u64().unwrap());
+                        self.peers.acknowledged_jobs.insert(id);
+                    }
+                    Some(Asked::Urgency(id, urgency)) => {
+                        self.peers
+                            .urgencies
+                            .insert(id, (payload["seq"].as_u64().unwrap(), urgency));
+                    }
+                    Some(Asked::Wait) => {
+                        let id = JobId(payload["id"].as_u64().unwrap());
+                        assert!(
+                            self.peers.told.insert(id),
+                            "the result of {id} was told twice"
+                        );
+                    }
+                    Some(Asked::Hello) => {
+                        assert_eq!(payload["R"].to_string(), R);
+                        let id = JobId(payload["id"].as_u64().unwrap());
+                        self.peers.holding.insert(id);
+                    }
+                    Some(Asked::Other) | None => {}
+                }
+            }
+            Action::Request {
+                to, topic, payload, ..
+            } => {
+                let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+                let id = payload["id"].as_u64().map(JobId);
+                if to == Sender(SCHED) && self.peers.sched {
+                    self.reaches_sched(topic.as_str(), id, &payload);
+                }
+            }
+            Action::Start {
+                to, id, payload, ..
+            } => {
+                assert!(
+                    self.world.disk.rows.contains_key(&id),
+                    "a start whose J is not durable"
+                );
+                let payload: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+                if to == Sender(EXEC) && self.peers.exec {
+                    assert!(self.peers.exchanges.insert(id), "two exchanges over {id}");
+                    let job = self.world.disk.fold(id);
+                    assert!(job.has_resources || job.freed);
+                    if job.started {
+                        assert_eq!(
+                            payload["reattach"], true,
+                            "a started job is never started again"
+                        );
+                    }
+                }
+            }
+            Action::Publish { .. } | Action::Ready(_) => {}
+            Action::Commit(_) | Action::Close { .. } => unreachable!(),
+        }
+    }
+
+    fn reaches_sched(&mut self, topic: &str, id: Option<JobId>, payload: &serde_json::Value) {
+        match topic {
+            "sched.alloc" => {
+                assert!(
+                    payload["priority"].as_u64().unwrap() > 0,
+                    "a held job was offered"
+                );
+                assert!(
+                    self.peers.open.insert(id.unwrap(), false).is_none(),
+                    "offered twice"
+                );
+                assert!(
+                    self.peers.open.len() <= self.peers.limit,
+                    "more offers than the limit"
+                );
+            }
+            "sched.cancel" => {
+                if let Some(cancelled) = self.peers.open.get_mut(&id.unwrap()) {
+                    assert!(!*cancelled, "taken back twice");
+                    *cancelled = true;
+                }
+            }
+            "sched.free" => assert!(
+                self.peers.holding.remove(&id.unwrap()),
+                "freed what was not held"
+            ),
+            "sched.prioritize" => {
+                for pair in payload["jobs"].as_array().unwrap() {
+                    let id = JobId(pair[0].as_u64().unwrap());
+                    // It may have been answered while the message waited for the disk.
+                    assert!(self.world.disk.rows.contains_key(&id));
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    /// So many commits reach the disk.
+    pub fn durable(&mut self, count: usize) {
+        let actions = self.world.durable(count);
+        self.saw(actions, true);
+    }
+
+    /// Lets one thing happen, then looks whether all is well.
+    pub fn take(&mut self, step: Step) {
+        self.world.now += 0.001;
+        match step {
+            Step::Submit { urgency, flags } => {
+                let payload = submission(OWNER, JOBSPEC, urgency, flags);
+                self.call(Asked::Submit, "job-ingest.submit", &payload, false);
+            }
+            Step::Urgency { pick, urgency } => {
+                let id = self.pick(pick);
+                let asked = u8::try_from(urgency)
+                    .map_or(Asked::Other, |urgency| Asked::Urgency(id, urgency));
+                self.call(
+                    asked,
+                    "job-manager.urgency",
+                    &format!(r#"{{"id":{},"urgency":{urgency}}}"#, id.0),
+                    false,
+                );
+            }
+            Step::Many(pairs) => {
+                let pairs: Vec<String> = pairs
+                    .iter()
+                    .map(|(pick, urgency)| format!("[{},{urgency}]", self.pick(*pick).0))
+                    .collect();
+                self.call(
+                    Asked::Other,
+                    "job-manager.priority",
+                    &format!(r#"{{"jobs":[{}]}}"#, pairs.join(",")),
+                    false,
+                );
+                // What was acknowledged by hand no longer tells what holds.
+                self.peers.urgencies.clear();
+            }
+            Step::Raise { pick, severity } => {
+                let payload = format!(
+                    r#"{{"id":{},"severity":{severity},"type":"cancel"}}"#,
+                    self.pick(pick).0
+                );
+                self.call(Asked::Other, "job-manager.raise", &payload, false);
+            }
+            Step::Kill { pick } => {
+                let payload = format!(r#"{{"id":{},"signum":15}}"#, self.pick(pick).0);
+                self.call(Asked::Other, "job-manager.kill", &payload, false);
+            }
+            Step::Memo { pick } => {
+                let payload = format!(
+                    r#"{{"id":{},"memo":{{"x":1}},"volatile":true}}"#,
+                    self.pick(pick).0
+                );
+                self.call(Asked::Other, "job-manager.memo", &payload, false);
+            }
+            Step::Wait { pick } => {
+                let payload = format!(r#"{{"id":{}}}"#, self.pick(pick).0);
+                self.call(Asked::Wait, "job-manager.wait", &payload, false);
+            }
+            Step::Queue { start } => {
+                self.call(
+                    Asked::Other,
+                    "job-manager.queue-start",
+                    &format!(r#"{{"start":{start},"all":true}}"#),
+                    false,
+                );
+            }
+            Step::SchedHello { limit } => self.sched_hello(limit),
+            Step::SchedGone => {
+                let actions = self.world.input(Input::Disconnect {
+                    sender: Sender(SCHED),
+                });
+                self.gone(SCHED);
+                self.saw(actions, false);
+            }
+            Step::Sched { pick, kind } => self.sched_answers(pick, kind),
+            Step::ExecHello => self.exec_hello(),
+            Step::ExecGone => {
+                let actions = self.world.input(Input::Disconnect {
+                    sender: Sender(EXEC),
+                });
+                self.gone(EXEC);
+                self.saw(actions, false);
+            }
+            Step::Exec { pick, kind } => self.exec_answers(pick, kind),
+            Step::Nonsense { pick, kind } => self.nonsense(pick, kind),
+            Step::Durable(count) => self.durable(count),
+            Step::Crash => self.crash(),
+            Step::Tick => {
+                let actions = self.world.input(Input::Tick);
+                self.saw(actions, false);
+            }
+        }
+        self.check();
+    }
+
+    fn sched_hello(&mut self, limit: Option<usize>) {
+        if self.peers.sched {
+            return;
+        }
+        // Everything is durable first, so that the answers to hello arrive before anything else is decided.
+        self.durable(usize::MAX);
+        self.peers.sched = true;
+        self.peers.limit = limit.unwrap_or(usize::MAX);
+        self.peers.holding.clear();
+        self.peers
+            .asked
+            .insert(Token(self.world.next_token + 1), Asked::Hello);
+        let owner = Cred::owner(OWNER);
+        let actions = self
+            .world
+            .call(SCHED, owner, "job-manager.sched-hello", None, true);
+        let ready = match limit {
+            Some(limit) => format!(r#"{{"mode":"limited","limit":{limit}}}"#),
+            None => r#"{"mode":"unlimited"}"#.to_owned(),
+        };
+        self.saw(actions, false);
+        self.engine_call(SCHED, "job-manager.sched-ready", &ready, false);
+    }
+
+    fn sched_answers(&mut self, pick: usize, kind: u8) {
+        let open: Vec<(JobId, bool)> = self
+            .peers
+            .open
+            .iter()
+            .map(|(id, cancelled)| (*id, *cancelled))
+            .collect();
+        let Some((id, cancelled)) = open.get(pick % open.len().max(1)).copied() else {
+            return;
+        };
+        let payload = match kind {
+            0 => {
+                self.peers.holding.insert(id);
+                format!(r#"{{"id":{},"type":0,"R":{R}}}"#, id.0)
+            }
+            1 => format!(
+                r#"{{"id":{},"type":1,"annotations":{{"sched":{{"x":{pick}}}}}}}"#,
+                id.0
+            ),
+            2 => format!(r#"{{"id":{},"type":2,"note":"no"}}"#, id.0),
+            _ if !cancelled => return,
+            _ => format!(r#"{{"id":{},"type":3}}"#, id.0),
+        };
+        if kind != 1 {
+            self.peers.open.remove(&id);
+        }
+        self.report(SCHED, "sched.alloc", &payload);
+    }
+
+    fn exec_hello(&mut self) {
+        if self.peers.exec {
+            return;
+        }
+        self.durable(usize::MAX);
+        self.peers.exec = true;
+        self.engine_call(
+            EXEC,
+            "job-manager.exec-hello",
+            r#"{"service":"job-exec"}"#,
+            false,
+        );
+    }
+
+    fn exec_answers(&mut self, pick: usize, kind: u8) {
+        let open: Vec<JobId> = self.peers.exchanges.iter().copied().collect();
+        let Some(id) = open.get(pick % open.len().max(1)).copied() else {
+            return;
+        };
+        let (kind, data, over) = match kind {
+            0 | 1 => ("start", "{}", false),
+            2 => ("finish", r#"{"status":0}"#, false),
+            3 => (
+                "finish",
+                r#"{"status":256,"release":{"ranks":"all","final":true}}"#,
+                true,
+            ),
+            4 => ("release", r#"{"ranks":"all","final":true}"#, true),
+            5 => (
+                "exception",
+                r#"{"severity":0,"type":"exec","note":"x"}"#,
+                false,
+            ),
+            _ => ("release", r#"{"ranks":"0","final":false}"#, false),
+        };
+        if kind == "start" {
+            self.peers.started.insert(id);
+        }
+        if over {
+            self.peers.exchanges.remove(&id);
+        }
+        self.report(
+            EXEC,
+            "job-exec.start",
+            &format!(r#"{{"id":{},"type":"{kind}","data":{data}}}"#, id.0),
+        );
+    }
+
+    /// Reports that no engine keeping the protocol sends now: said again after the exchange, or by a stranger.
+    fn nonsense(&mut self, pick: usize, kind: u8) {
+        let id = self.pick(pick);
+        // An engine cannot answer what has not reached it: let it be asked first.
+        self.durable(usize::MAX);
+        if kind < 4 {
+            let from = if self.peers.open.contains_key(&id) {
+                9
+            } else {
+                SCHED
+            };
+            let extra = [
+                format!(r#","R":{R}"#),
+                r#","annotations":{"a":1}"#.to_owned(),
+                String::new(),
+                String::new(),
+            ];
+            self.report(
+                from,
+                "sched.alloc",
+                &format!(
+                    r#"{{"id":{},"type":{kind}{}}}"#,
+                    id.0,
+                    extra[usize::from(kind)]
+                ),
+            );
+        } else {
+            let from = if self.peers.exchanges.contains(&id) {
+                9
+            } else {
+                EXEC
+            };
+            let (kind, data) = [
+                ("start", "{}"),
+                (
+                    "finish",
+                    r#"{"status":0,"release":{"ranks":"all","final":true}}"#,
+                ),
+                ("release", r#"{"ranks":"all","final":true}"#),
+                ("exception", r#"{"severity":0,"type":"exec"}"#),
+            ][usize::from(kind - 4)];
+            self.report(
+                from,
+                "job-exec.start",
+                &format!(r#"{{"id":{},"type":"{kind}","data":{data}}}"#, id.0),
+            );
+        }
+    }
+
+    /// Invariant 1: a restart applies all and posts nothing; and nothing that was acknowledged is lost.
+    pub fn crash(&mut self) {
+        let before = self.world.disk.entries.len();
+        self.peers.asked.clear();
+        self.gone(SCHED);
+        self.gone(EXEC);
+        let actions = self.world.crash();
+        assert!(
+            actions.is_empty(),
+            "invariant 1: a start asks for nothing: {actions:?}"
+        );
+        assert_eq!(self.world.manager.newest_seq().0 as usize, before);
+        self.ids.retain(|id| self.world.disk.rows.contains_key(id));
+        for id in &self.peers.acknowledged_jobs {
+            assert!(
+                self.world.disk.rows.contains_key(id),
+                "acknowledged job {id} is missing"
+            );
+        }
+        for (id, (seq, urgency)) in &self.peers.urgencies {
+            let changes = self
+                .world
+                .disk
+                .entries
+                .iter()
+                .filter(|entry| entry.seq.0 >= *seq - 1 && entry.source == Source::Job(*id));
+            let later = changes
+                .filter(|entry| entry.name == job::EventName::Urgency)
+                .count();
+            if later == 1 {
+                assert_eq!(
+                    self.world.disk.fold(*id).urgency.get(),
+                    *urgency,
+                    "acknowledged urgency of {id}"
+                );
+            }
+        }
+        self.check_folds();
+    }
+
+    /// The manager's jobs are what the events on disk add up to (nothing is on the way).
+    fn check_folds(&self) {
+        for (id, row) in &self.world.disk.rows {
+            let fold = self.world.disk.fold(*id);
+            assert_eq!(
+                row.inactive,
+                fold.state == State::Inactive,
+                "the row of {id} tells of its state"
+            );
+            match self.world.manager.job(*id) {
+                Some(job) => assert_eq!(
+                    *job, fold,
+                    "invariant 1: apply is the only thing that changes a job"
+                ),
+                None => assert_eq!(fold.state, State::Inactive, "an active job is missing"),
+            }
+        }
+    }
+
+    fn check(&self) {
+        if self.world.on_the_way.is_empty() {
+            self.check_folds();
+        }
+        // Each commit that tells of an alloc brings its R.
+        for commit in &self.world.on_the_way {
+            for entry in &commit.entries {
+                if let (Source::Job(id), Attach::R(_)) = (entry.source, &entry.attach) {
+                    assert!(
+                        commit.jobs.iter().any(
+                            |write| matches!(write, JobWrite::SetR { id: of, .. } if *of == id)
+                        )
+                    );
+                }
+            }
+        }
+    }
+
+    /// Everything is let go on: engines there, queue started, nothing held. Every job must end, every slot come back.
+    pub fn drive_to_the_end(&mut self) {
+        self.take(Step::Queue { start: true });
+        for round in 0..40 {
+            self.durable(usize::MAX);
+            self.take(Step::SchedHello { limit: Some(3) });
+            self.take(Step::ExecHello);
+            self.durable(usize::MAX);
+            let held: Vec<JobId> = self
+                .world
+                .disk
+                .rows
+                .keys()
+                .copied()
+                .filter(|id| {
+                    self.world.manager.job(*id).is_some_and(|job| {
+                        job.state == State::Sched && job.urgency == job::Urgency::HOLD
+                    })
+                })
+                .collect();
+            for id in held {
+                self.call(
+                    Asked::Other,
+                    "job-manager.urgency",
+                    &format!(r#"{{"id":{},"urgency":16}}"#, id.0),
+                    false,
+                );
+            }
+            self.durable(usize::MAX);
+            for _ in 0..self.peers.open.len() {
+                let cancelled = self.peers.open.values().next().copied().unwrap_or(false);
+                self.take(Step::Sched {
+                    pick: 0,
+                    kind: if cancelled && round % 2 == 0 { 3 } else { 0 },
+                });
+                self.durable(usize::MAX);
+            }
+            for _ in 0..self.peers.exchanges.len() {
+                self.take(Step::Exec { pick: 0, kind: 3 });
+                self.durable(usize::MAX);
+            }
+        }
+        for id in self.world.disk.rows.keys() {
+            let left = self.world.manager.job(*id).map(|job| job.state);
+            assert_eq!(
+                left,
+                None,
+                "job {id} did not end: {}",
+                self.world.disk.names(*id)
+            );
+        }
+        assert!(
+            self.peers.holding.is_empty(),
+            "slots were lost: {:?}",
+            self.peers.holding
+        );
+        assert!(self.peers.open.is_empty() && self.peers.exchanges.is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! One step of a random world.
+
+use proptest::prelude::*;
+
+/// What happens next. Jobs are picked by how new they are.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Submit {
+        urgency: i64,
+        flags: i64,
+    },
+    Urgency {
+        pick: usize,
+        urgency: i64,
+    },
+    Many(Vec<(usize, i64)>),
+    Raise {
+        pick: usize,
+        severity: u8,
+    },
+    Kill {
+        pick: usize,
+    },
+    Memo {
+        pick: usize,
+    },
+    Wait {
+        pick: usize,
+    },
+    Queue {
+        start: bool,
+    },
+    SchedHello {
+        limit: Option<usize>,
+    },
+    SchedGone,
+    /// The scheduler answers the open alloc it has: 0 grant, 1 annotate, 2 deny, 3 confirm a cancel.
+    Sched {
+        pick: usize,
+        kind: u8,
+    },
+    ExecHello,
+    ExecGone,
+    Exec {
+        pick: usize,
+        kind: u8,
+    },
+    /// A report about any job, whether it fits or not.
+    Nonsense {
+        pick: usize,
+        kind: u8,
+    },
+    Durable(usize),
+    Crash,
+    Tick,
+}
+
+pub fn step() -> impl Strategy<Value = Step> {
+    let pick = 0..12usize;
+    let urgency = prop_oneof![0..=31i64, Just(16), Just(0), Just(31), Just(32)];
+    prop_oneof![
+        6 => (urgency.clone(), prop_oneof![Just(0i64), Just(4), Just(2)]).prop_map(|(urgency, flags)| Step::Submit { urgency, flags }),
+        4 => (pick.clone(), urgency.clone()).prop_map(|(pick, urgency)| Step::Urgency { pick, urgency }),
+        2 => prop::collection::vec((pick.clone(), urgency), 0..6).prop_map(Step::Many),
+        3 => (pick.clone(), prop_oneof![Just(0u8), Just(3)]).prop_map(|(pick, severity)| Step::Raise { pick, severity }),
+        1 => pick.clone().prop_map(|pick| Step::Kill { pick }),
+        1 => pick.clone().prop_map(|pick| Step::Memo { pick }),
+        1 => pick.clone().prop_map(|pick| Step::Wait { pick }),
+        1 => any::<bool>().prop_map(|start| Step::Queue { start }),
+        3 => prop::option::of(1..4usize).prop_map(|limit| Step::SchedHello { limit }),
+        1 => Just(Step::SchedGone),
+        10 => (pick.clone(), prop_oneof![4 => Just(0u8), 1 => Just(1), 1 => Just(2), 3 => Just(3)]).prop_map(|(pick, kind)| Step::Sched { pick, kind }),
+        3 => Just(Step::ExecHello),
+        1 => Just(Step::ExecGone),
+        10 => (pick.clone(), 0..7u8).prop_map(|(pick, kind)| Step::Exec { pick, kind }),
+        2 => (pick, 0..8u8).prop_map(|(pick, kind)| Step::Nonsense { pick, kind }),
+        8 => (1..4usize).prop_map(Step::Durable),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Tick),
+    ]
+}

@@ -1,0 +1,484 @@
+//! Scripts and what the manager makes of them: `testdata/*.txt`, one test a file. `UPDATE=1` rewrites what follows the commands.
+//!
+//! ```text
+//! # a comment
+//! > submit a urgency=16 flags=0 uid=1000       makes a job and calls it a; later $a is its id
+//! > call SENDER TOPIC JSON…                    with `uid=N` (a guest) or `role=MASK`, `stream`, `-` for no payload
+//! > report SENDER TOPIC JSON… [; JSON…]        a response of an engine; several arrive together
+//! > hello LIMIT | exec                         a scheduler (sender sched), an exec service (sender exec) says hello (and ready)
+//! > grant a | run a | end a STATUS             what engines usually say
+//! > hold | durable N                           the disk stops; N commits reach it (without N all, and it goes on)
+//! > crash | restart | disconnect SENDER | tick | read | nospace on|off | wait SECONDS | expect a: NAMES…
+//! ```
+//! An `expect` line is checked whatever `UPDATE` says: these are the rows of flux-protocol.md 6.2.
+#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub)]
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use job::{JobId, Source};
+use manager::{Action, Input, JobWrite, Sender, Token};
+use wire::{Cred, ROLE_OWNER};
+use world::{JOBSPEC, OWNER, R, World, submission};
+
+struct Script {
+    world: World,
+    names: BTreeMap<String, JobId>,
+    holding: bool,
+    text: String,
+}
+
+fn sender(name: &str) -> u64 {
+    match name {
+        "sched" => 101,
+        "exec" => 102,
+        "sched2" => 103,
+        "exec2" => 104,
+        other => other.parse().unwrap_or_else(|_| panic!("sender {other}")),
+    }
+}
+
+fn sender_name(sender: Sender) -> String {
+    match sender.0 {
+        101 => "sched".into(),
+        102 => "exec".into(),
+        103 => "sched2".into(),
+        104 => "exec2".into(),
+        other => other.to_string(),
+    }
+}
+
+impl Script {
+    fn new() -> Script {
+        let mut world = World::new();
+        world.now += 12.5; // ids large enough not to be taken for other numbers
+        Script {
+            world,
+            names: BTreeMap::new(),
+            holding: false,
+            text: String::new(),
+        }
+    }
+
+    /// Shows the ids as names, and what is always the same as a letter.
+    fn shown(&self, text: &str) -> String {
+        let stripped = JOBSPEC.replace(r#","environment":{"HOME":"/root"}"#, "");
+        let mut text = text.replace(R, "$R").replace(&stripped, "$S");
+        for (name, id) in &self.names {
+            text = text.replace(&id.0.to_string(), &format!("${name}"));
+        }
+        text
+    }
+
+    fn name(&self, id: JobId) -> String {
+        self.shown(&id.0.to_string())
+    }
+
+    fn show(&mut self, action: &Action) {
+        let line = match action {
+            Action::Commit(commit) => {
+                let mut lines = String::from("commit");
+                for entry in &commit.entries {
+                    let job = match entry.source {
+                        Source::Job(id) => self.name(id),
+                        Source::Resource => "resource".into(),
+                        Source::System => "system".into(),
+                    };
+                    let event: serde_json::Value = serde_json::from_slice(entry.json()).unwrap();
+                    let context = event
+                        .get("context")
+                        .map(|context| format!(" {context}"))
+                        .unwrap_or_default();
+                    let star = if entry.stored_log { "" } else { "*" };
+                    write!(
+                        lines,
+                        "\n  {} {job} {} {star}{}{context}",
+                        entry.seq, entry.eventlog_seq, entry.name
+                    )
+                    .unwrap();
+                }
+                for write in &commit.jobs {
+                    let row = match write {
+                        JobWrite::Insert {
+                            id, userid, flags, ..
+                        } => format!("{} insert uid={userid} flags={flags}", self.name(*id)),
+                        JobWrite::SetR { id, .. } => format!("{} R", self.name(*id)),
+                        JobWrite::Inactive { id, result, .. } => {
+                            format!("{} inactive {result}", self.name(*id))
+                        }
+                        JobWrite::Consumed { id } => format!("{} consumed", self.name(*id)),
+                        JobWrite::Delete { id } => format!("{} delete", self.name(*id)),
+                    };
+                    write!(lines, "\n  row {row}").unwrap();
+                }
+                for (key, value) in &commit.meta {
+                    write!(lines, "\n  meta {key} {value}").unwrap();
+                }
+                lines
+            }
+            Action::Respond {
+                token: Token(token),
+                result,
+                last,
+            } => {
+                let more = if *last { "" } else { " …" };
+                match result {
+                    Ok(None) => format!("answer {token}{more}"),
+                    Ok(Some(payload)) => format!(
+                        "answer {token} {}{more}",
+                        std::str::from_utf8(payload).unwrap()
+                    ),
+                    Err(refusal) => format!(
+                        "refuse {token} {} {}",
+                        refusal.errnum,
+                        refusal.text.as_deref().unwrap_or("-")
+                    ),
+                }
+            }
+            Action::Request {
+                to,
+                topic,
+                payload,
+                noresponse,
+            } => {
+                let mark = if *noresponse { "!" } else { "" };
+                format!(
+                    "{} <- {topic}{mark} {}",
+                    sender_name(*to),
+                    std::str::from_utf8(payload).unwrap()
+                )
+            }
+            Action::Start {
+                to,
+                topic,
+                id,
+                payload,
+            } => {
+                let row = &self.world.disk.rows[id]; // J is durable by then
+                let whole = manager::with_j(payload, &row.j);
+                let parsed: protocol::exec::StartRequest<'_> =
+                    serde_json::from_slice(&whole).unwrap();
+                assert_eq!(
+                    parsed.j.as_deref(),
+                    Some(std::str::from_utf8(&row.j).unwrap())
+                );
+                format!(
+                    "{} <- {topic} {}",
+                    sender_name(*to),
+                    std::str::from_utf8(payload).unwrap()
+                )
+            }
+            Action::Publish {
+                topic,
+                payload,
+                private_to,
+            } => {
+                let private = private_to
+                    .map(|uid| format!(" (private to {uid})"))
+                    .unwrap_or_default();
+                format!(
+                    "publish {topic} {}{private}",
+                    std::str::from_utf8(payload).unwrap()
+                )
+            }
+            Action::Ready(Token(token)) => format!("ready {token}"),
+            Action::Close { sender, why } => format!("close {}: {why}", sender_name(*sender)),
+        };
+        let line = self.shown(&line);
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    fn did(&mut self, actions: Vec<Action>) {
+        for action in &actions {
+            self.show(action);
+        }
+        if !self.holding {
+            let more = self.world.durable(usize::MAX);
+            for action in &more {
+                self.show(action);
+            }
+        }
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let mut text = text.replace("$R", R).replace("$S", JOBSPEC);
+        // Longest names first, so that $ab is not taken for $a.
+        for (name, id) in self.names.iter().rev() {
+            text = text.replace(&format!("${name}"), &id.0.to_string());
+        }
+        text
+    }
+
+    fn report(&mut self, from: &str, topic: &str, payloads: &str) {
+        let reports: Vec<_> = payloads
+            .split(';')
+            .map(|json| World::report(sender(from), topic, &self.filled(json.trim()), 0))
+            .collect();
+        let actions = match <[_; 1]>::try_from(reports) {
+            Ok([report]) => self.world.input(Input::ServiceResponse(report)),
+            Err(reports) => self.world.input(Input::ServiceResponses(reports)),
+        };
+        self.did(actions);
+    }
+
+    fn command(&mut self, line: &str) {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut words = rest.split_whitespace();
+        match verb {
+            "submit" => self.submit(rest),
+            "call" => self.call(rest),
+            "report" => {
+                let (from, rest) = rest.split_once(' ').unwrap();
+                let (topic, payloads) = rest.split_once(' ').unwrap();
+                self.report(from, topic, payloads);
+            }
+            "failed" => {
+                let (from, topic) = (words.next().unwrap(), words.next().unwrap());
+                let actions = self.world.input(Input::ServiceResponse(World::report(
+                    sender(from),
+                    topic,
+                    "{}",
+                    5,
+                )));
+                self.did(actions);
+            }
+            "hello" => {
+                let owner = Cred::owner(OWNER);
+                let actions = self
+                    .world
+                    .call(101, owner, "job-manager.sched-hello", None, true);
+                self.did(actions);
+                let mode = match rest {
+                    "unlimited" => r#"{"mode":"unlimited"}"#.to_owned(),
+                    limit => format!(r#"{{"mode":"limited","limit":{limit}}}"#),
+                };
+                let actions =
+                    self.world
+                        .call(101, owner, "job-manager.sched-ready", Some(&mode), false);
+                self.did(actions);
+            }
+            "exec" => {
+                let hello = Some(r#"{"service":"job-exec"}"#);
+                let actions = self.world.call(
+                    102,
+                    Cred::owner(OWNER),
+                    "job-manager.exec-hello",
+                    hello,
+                    false,
+                );
+                self.did(actions);
+            }
+            "grant" => self.report(
+                "sched",
+                "sched.alloc",
+                &format!(r#"{{"id":${rest},"type":0,"R":$R}}"#),
+            ),
+            "run" => self.report(
+                "exec",
+                "job-exec.start",
+                &format!(r#"{{"id":${rest},"type":"start","data":{{}}}}"#),
+            ),
+            "end" => {
+                let (job, status) = (words.next().unwrap(), words.next().unwrap());
+                let release = r#""release":{"ranks":"all","final":true}"#;
+                let report = format!(
+                    r#"{{"id":${job},"type":"finish","data":{{"status":{status},{release}}}}}"#
+                );
+                self.report("exec", "job-exec.start", &report);
+            }
+            "hold" => self.holding = true,
+            "durable" => {
+                let count = rest.parse().ok();
+                self.holding = count.is_some();
+                let actions = self.world.durable(count.unwrap_or(usize::MAX));
+                self.did(actions);
+            }
+            "crash" | "restart" => {
+                if verb == "restart" {
+                    self.world.durable(usize::MAX);
+                }
+                let actions = self.world.crash();
+                assert!(
+                    !actions
+                        .iter()
+                        .any(|action| matches!(action, Action::Commit(_))),
+                    "a start posts nothing"
+                );
+                self.did(actions);
+            }
+            "disconnect" => {
+                let actions = self.world.input(Input::Disconnect {
+                    sender: Sender(sender(rest)),
+                });
+                self.did(actions);
+            }
+            "tick" => {
+                let actions = self.world.input(Input::Tick);
+                self.did(actions);
+            }
+            "read" => {
+                self.world.next_token += 1;
+                let token = Token(self.world.next_token);
+                let actions = self.world.input(Input::Read { token });
+                self.did(actions);
+            }
+            "nospace" => {
+                let actions = self.world.input(Input::NoSpace(rest == "on"));
+                self.did(actions);
+            }
+            "wait" => self.world.now += rest.parse::<f64>().unwrap(),
+            "expect" => {
+                let (name, want) = rest.split_once(':').unwrap();
+                assert_eq!(
+                    self.world.disk.names(self.names[name]),
+                    want.trim(),
+                    "events of {name}\n{}",
+                    self.text
+                );
+            }
+            other => panic!("no such command: {other}"),
+        }
+    }
+
+    fn submit(&mut self, rest: &str) {
+        let (mut urgency, mut flags, mut cred) = (16, 0, Cred::owner(OWNER));
+        let mut words = rest.split_whitespace();
+        let name = words.next().unwrap().to_owned();
+        for word in words {
+            match word.split_once('=').unwrap() {
+                ("urgency", value) => urgency = value.parse().unwrap(),
+                ("flags", value) => flags = value.parse().unwrap(),
+                ("uid", value) => cred = Cred::guest(value.parse().unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let payload = submission(cred.userid, JOBSPEC, urgency, flags);
+        let actions = self
+            .world
+            .call(1, cred, "job-ingest.submit", Some(&payload), false);
+        for action in &actions {
+            if let Action::Commit(commit) = action {
+                if let Some(JobWrite::Insert { id, .. }) = commit.jobs.first() {
+                    self.names.insert(name.clone(), *id);
+                }
+            }
+        }
+        self.did(actions);
+    }
+
+    fn call(&mut self, rest: &str) {
+        let mut words = rest.splitn(3, ' ');
+        let (from, topic, mut rest) = (
+            words.next().unwrap(),
+            words.next().unwrap(),
+            words.next().unwrap_or("-"),
+        );
+        let (mut cred, mut streaming) = (Cred::owner(OWNER), false);
+        while let Some((before, option)) = rest.rsplit_once(' ') {
+            match option.split_once('=') {
+                Some(("uid", value)) => cred = Cred::guest(value.parse().unwrap()),
+                Some(("role", value)) => cred.rolemask = value.parse().unwrap(),
+                None if option == "stream" => streaming = true,
+                _ => break,
+            }
+            rest = before;
+        }
+        assert!(cred.rolemask != 0 || cred.rolemask & ROLE_OWNER == 0);
+        let payload = self.filled(rest);
+        let payload = (payload != "-").then_some(payload);
+        let actions = self
+            .world
+            .call(sender(from), cred, topic, payload.as_deref(), streaming);
+        self.did(actions);
+    }
+}
+
+fn run(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(format!("{name}.txt"));
+    let script = std::fs::read_to_string(&path).unwrap();
+    let mut state = Script::new();
+    for line in script.lines() {
+        if let Some(command) = line.strip_prefix("> ") {
+            state.text.push_str(line);
+            state.text.push('\n');
+            state.command(command.trim());
+        } else if line.starts_with('#') {
+            state.text.push_str(line);
+            state.text.push('\n');
+        }
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &state.text).unwrap();
+    } else if state.text != script {
+        let differs = state
+            .text
+            .lines()
+            .zip(script.lines())
+            .position(|(met, want)| met != want);
+        let at = differs.unwrap_or_else(|| state.text.lines().count().min(script.lines().count()));
+        let (met, want) = (state.text.lines().nth(at), script.lines().nth(at));
+        panic!(
+            "{name}.txt:{}\nwant {want:?}\nmet  {met:?}\n(UPDATE=1 rewrites the file)",
+            at + 1
+        );
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { run(stringify!($name)); })*
+
+        #[test]
+        fn every_script_is_run() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+            let mut there: Vec<String> = std::fs::read_dir(folder).unwrap()
+                .map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
+            there.sort();
+            let mut run = vec![$(stringify!($name)),*];
+            run.sort_unstable();
+            assert_eq!(there, run);
+        }
+    };
+}
+
+scripts! {
+    row_normal
+    row_task_exits_1
+    row_command_not_found
+    row_time_limit
+    row_non_fatal_raise_while_running
+    row_cancel_in_run
+    row_cancel_in_sched
+    row_urgency_change_in_sched
+    row_submit_held_released_later
+    row_alloc_denied
+    row_queue_stopped_started
+    row_debug_flag
+    row_restart_posts_nothing
+    row_exec_cannot_reattach
+    submit_refusals
+    urgency_refusals
+    a02_urgency_of_a_running_job
+    priority_of_many
+    limited_mode
+    late_grant
+    scheduler_disconnects
+    exec_disconnects
+    reports_said_twice
+    cancel_in_each_state
+    broken_engines
+    raise_and_kill
+    waits
+    lists_and_numbers
+    queues
+    memos_and_annotations
+    durable_then_visible
+    no_space
+    roles
+}

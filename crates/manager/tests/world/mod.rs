@@ -1,0 +1,288 @@
+//! A world around the manager for tests: a store that is a list of commits, a clock that is a number, and the names of jobs.
+//!
+//! A crash keeps the durable commits and nothing else; a restart is what the shell does with them.
+#![allow(dead_code, unreachable_pub)] // each test binary uses a part
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use job::{Entry, Event, Job, JobFlags, JobId, Seq, Source, Timestamp};
+use manager::{
+    Action, Call, Commit, Config, Input, JobWrite, Manager, Recovered, Report, Sender, StoredJob,
+    Token,
+};
+use wire::{Cred, Topic, nul_terminated};
+
+/// The user who runs the instance.
+pub const OWNER: u32 = 1000;
+/// A small jobspec.
+pub const JOBSPEC: &str = r#"{"resources":[{"type":"slot","count":1,"with":[{"type":"core","count":1}],"label":"task"}],"tasks":[{"command":["true"],"slot":"task","count":{"per_slot":1}}],"attributes":{"system":{"duration":0,"cwd":"/tmp","environment":{"HOME":"/root"}}},"version":1}"#;
+/// The resources of every job.
+pub const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["node0"],"starttime":1.0,"expiration":0.0}}"#;
+
+/// A row of the store.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub userid: u32,
+    pub flags: u32,
+    pub jobspec: Bytes,
+    pub j: Bytes,
+    pub r: Option<Bytes>,
+    pub inactive: bool,
+    pub consumed: bool,
+}
+
+/// What is on disk.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    pub entries: Vec<Arc<Entry>>,
+    pub rows: BTreeMap<JobId, Row>,
+    pub meta: BTreeMap<String, String>,
+}
+
+impl Disk {
+    pub fn perform(&mut self, commit: &Commit) {
+        assert!(
+            !commit.entries.is_empty(),
+            "a commit without entries has no seq to wait for"
+        );
+        for entry in &commit.entries {
+            assert_eq!(
+                entry.seq.0,
+                self.entries.len() as u64 + 1,
+                "seqs have no gap"
+            );
+            self.entries.push(Arc::clone(entry));
+        }
+        for write in &commit.jobs {
+            match write {
+                JobWrite::Insert {
+                    id,
+                    userid,
+                    flags,
+                    jobspec,
+                    j,
+                    ..
+                } => {
+                    let (jobspec, j) = (jobspec.clone(), j.clone());
+                    let row = Row {
+                        userid: *userid,
+                        flags: *flags,
+                        jobspec,
+                        j,
+                        r: None,
+                        inactive: false,
+                        consumed: false,
+                    };
+                    assert!(
+                        self.rows.insert(*id, row).is_none(),
+                        "an id is given out once"
+                    );
+                }
+                JobWrite::SetR { id, r } => self.rows.get_mut(id).unwrap().r = Some(r.clone()),
+                JobWrite::Inactive { id, .. } => self.rows.get_mut(id).unwrap().inactive = true,
+                JobWrite::Consumed { id } => self.rows.get_mut(id).unwrap().consumed = true,
+                JobWrite::Delete { id } => drop(self.rows.remove(id)),
+            }
+        }
+        self.meta.extend(commit.meta.iter().cloned());
+    }
+
+    /// A job's events, all of them.
+    pub fn events(&self, id: JobId) -> Vec<Event> {
+        let of_job = self
+            .entries
+            .iter()
+            .filter(|entry| entry.source == Source::Job(id));
+        of_job
+            .map(|entry| Event::parse(entry.json()).unwrap())
+            .collect()
+    }
+
+    /// A job as its events make it.
+    pub fn fold(&self, id: JobId) -> Job {
+        let events = self.events(id);
+        let mut job = Job::new(id, &events[0]).unwrap();
+        for event in &events[1..] {
+            let _ = job.apply(event).unwrap();
+        }
+        job
+    }
+
+    /// Names of a job's stored events; live-only ones with a star, as flux-protocol.md 6.2 writes them.
+    pub fn names(&self, id: JobId) -> String {
+        let of_job = self
+            .entries
+            .iter()
+            .filter(|entry| entry.source == Source::Job(id));
+        let star = |entry: &Arc<Entry>| if entry.stored_log { "" } else { "*" };
+        of_job
+            .map(|entry| format!("{}{}", star(entry), entry.name))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// A manager made from what is on disk, not yet started.
+    pub fn recover(&self, config: Config) -> Manager {
+        let last_timestamp = self
+            .entries
+            .last()
+            .map(|entry| Event::parse(entry.json()).unwrap().timestamp);
+        let mut manager = Manager::new(
+            config,
+            Recovered {
+                newest_seq: Seq(self.entries.len() as u64),
+                max_jobid: self.rows.keys().next_back().copied().unwrap_or(JobId(0)),
+                last_timestamp: last_timestamp.unwrap_or(Timestamp::ZERO),
+                meta: self
+                    .meta
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect(),
+            },
+        );
+        for (id, row) in &self.rows {
+            if row.inactive {
+                manager.restore_inactive(*id, row.userid);
+            }
+            let waitable = JobFlags(row.flags).contains(JobFlags::WAITABLE) && !row.consumed;
+            if !row.inactive || waitable {
+                let events = self.events(*id);
+                let stored = StoredJob {
+                    id: *id,
+                    jobspec: row.jobspec.clone(),
+                    r: row.r.clone(),
+                    events: &events,
+                };
+                manager.restore_job(stored).unwrap();
+            }
+        }
+        manager
+    }
+}
+
+/// The manager, its disk, and what is on the way there.
+pub struct World {
+    pub manager: Manager,
+    pub disk: Disk,
+    pub on_the_way: VecDeque<Commit>,
+    pub now: f64,
+    pub next_token: u64,
+    pub config: Config,
+}
+
+impl World {
+    /// An empty instance, started.
+    pub fn new() -> World {
+        let config = Config {
+            owner: OWNER,
+            private: false,
+        };
+        let (disk, now) = (Disk::default(), 1_700_000_000.0);
+        let manager = disk.recover(config.clone());
+        let mut world = World {
+            manager,
+            disk,
+            on_the_way: VecDeque::new(),
+            now,
+            next_token: 0,
+            config,
+        };
+        assert!(world.input(Input::Start).is_empty());
+        world
+    }
+
+    /// Hands in an input; commits are put on their way, all actions are returned.
+    pub fn input(&mut self, input: Input) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.manager.handle(Timestamp(self.now), input, &mut out);
+        let mut commits = 0;
+        for action in &out {
+            if let Action::Commit(commit) = action {
+                self.on_the_way.push_back(commit.clone());
+                commits += 1;
+            }
+        }
+        assert!(commits <= 1, "one input makes at most one commit");
+        out
+    }
+
+    /// The next `count` commits reach the disk.
+    pub fn durable(&mut self, count: usize) -> Vec<Action> {
+        for _ in 0..count {
+            let Some(commit) = self.on_the_way.pop_front() else {
+                break;
+            };
+            self.disk.perform(&commit);
+        }
+        self.input(Input::Durable(Seq(self.disk.entries.len() as u64)))
+    }
+
+    /// A request; its token is the newest.
+    pub fn call(
+        &mut self,
+        sender: u64,
+        cred: Cred,
+        topic: &str,
+        payload: Option<&str>,
+        streaming: bool,
+    ) -> Vec<Action> {
+        self.next_token += 1;
+        let call = Call {
+            token: Token(self.next_token),
+            sender: Sender(sender),
+            cred,
+            topic: Topic::from(topic.to_owned()),
+            payload: payload.map(|text| nul_terminated(text.as_bytes())),
+            streaming,
+            noresponse: false,
+        };
+        self.input(Input::Request(call))
+    }
+
+    /// A response of an engine.
+    pub fn report(from: u64, topic: &str, payload: &str, errnum: u32) -> Report {
+        Report {
+            from: Sender(from),
+            topic: Topic::from(topic.to_owned()),
+            payload: Some(nul_terminated(payload.as_bytes())),
+            errnum,
+        }
+    }
+
+    /// Ids of the jobs on the way to the disk.
+    pub fn manager_ids(&self) -> Vec<JobId> {
+        let writes = self.on_the_way.iter().flat_map(|commit| &commit.jobs);
+        writes
+            .filter_map(|write| match write {
+                JobWrite::Insert { id, .. } => Some(*id),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Power off, power on: what was on the way is lost.
+    pub fn crash(&mut self) -> Vec<Action> {
+        self.on_the_way.clear();
+        self.manager = self.disk.recover(self.config.clone());
+        self.input(Input::Start)
+    }
+}
+
+/// A wrapped jobspec.
+pub fn wrap(userid: u32, jobspec: &str) -> String {
+    let header = format!("version\0i1\0userid\0i{userid}\0mechanism\0snone\0");
+    format!(
+        "{}.{}.none",
+        STANDARD.encode(header),
+        STANDARD.encode(jobspec)
+    )
+}
+
+/// The payload of a submission.
+pub fn submission(userid: u32, jobspec: &str, urgency: i64, flags: i64) -> String {
+    serde_json::json!({"J": wrap(userid, jobspec), "urgency": urgency, "flags": flags}).to_string()
+}
