@@ -1,0 +1,218 @@
+//! The command line: which commands there are, how help groups them, and what runs which.
+//!
+//! A command's help is the doc comment of its `Args`. Words that are wrong become one line on standard error.
+
+use crate::cmd::job::JobCommand;
+use crate::cmd::queue::QueueCommand;
+use crate::cmd::{
+    cancel, completions, info, job, jobs, journal, ping, run, start, stats, submit, version,
+};
+use clap::{Parser, Subcommand};
+
+/// The list of commands in `weir --help`, by what one wants to do.
+const TEMPLATE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Jobs:
+  submit       Submit a job and print its id
+  run          Submit a job and stay with it
+  jobs         List jobs
+  info         Show all that is known about jobs
+  wait         Wait until jobs have ended
+  cancel       Cancel jobs
+  job          Act on single jobs: priority, kill, attach, eventlog …
+
+Watching:
+  journal      Follow every event of every job
+  stats        Show counts and counters
+
+Instance:
+  start        Start an instance; with a command, a private one
+  queue        Show, stop and start queues
+  ping         Is a service there?
+
+More:
+  version      Print versions
+  completions  Print a completion script for a shell
+  help         Print the help of a command
+
+{options}{after-help}
+";
+
+/// Queue, run and follow jobs
+///
+/// weir runs jobs on this machine in the order of their priority and keeps a durable journal of all that happens to them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    disable_help_subcommand = false,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    help_template = TEMPLATE,
+    override_usage = "weir COMMAND [ARGUMENTS…]",
+    after_help = "\
+Environment:
+  WEIR_URI     the instance: local:///path/of/socket (else FLUX_URI, else the default state directory's)
+  NO_COLOR     no colours
+
+'weir COMMAND --help' says more, with examples and exit codes."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, once")]
+#[allow(missing_docs, reason = "each is described where its arguments are")]
+pub enum Command {
+    Submit(submit::Args),
+    Run(run::Args),
+    Jobs(jobs::Args),
+    Info(info::Args),
+    Wait(job::wait::Args),
+    Cancel(cancel::Args),
+    #[command(subcommand)]
+    Job(JobCommand),
+    Journal(journal::Args),
+    Stats(stats::Args),
+    Start(start::Args),
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    Ping(ping::Args),
+    Version(version::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// The command's name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Submit(_) => "submit",
+            Self::Run(_) => "run",
+            Self::Jobs(_) => "jobs",
+            Self::Info(_) => "info",
+            Self::Wait(_) => "wait",
+            Self::Cancel(_) => "cancel",
+            Self::Job(command) => command.name(),
+            Self::Journal(_) => "journal",
+            Self::Stats(_) => "stats",
+            Self::Start(_) => "start",
+            Self::Queue(command) => command.name(),
+            Self::Ping(_) => "ping",
+            Self::Version(_) => "version",
+            Self::Completions(_) => "completions",
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Submit(args) => submit::run(args),
+            Self::Run(args) => run::run(args),
+            Self::Jobs(args) => jobs::run(args),
+            Self::Info(args) => info::run(args),
+            Self::Wait(args) => job::wait::run(args, "wait"),
+            Self::Cancel(args) => cancel::run(args),
+            Self::Job(command) => command.run(),
+            Self::Journal(args) => journal::run(args),
+            Self::Stats(args) => stats::run(args),
+            Self::Start(args) => start::run(args),
+            Self::Queue(command) => command.run(),
+            Self::Ping(args) => ping::run(args),
+            Self::Version(args) => version::run(args),
+            Self::Completions(args) => completions::run(args),
+        }
+    }
+}
+
+/// The words of a command line that name the command: `job priority`.
+#[must_use]
+pub fn command_words(words: &[String]) -> String {
+    let mut names = words
+        .iter()
+        .skip(1)
+        .take_while(|word| !word.starts_with('-'));
+    match names.next().map(String::as_str) {
+        Some(first @ ("job" | "queue")) => match names.next() {
+            Some(second) if second.chars().all(|c| c.is_ascii_alphabetic() || c == '-') => {
+                format!("{first} {second}")
+            }
+            _ => first.to_owned(),
+        },
+        Some(first) if first.chars().all(|c| c.is_ascii_alphabetic() || c == '-') => {
+            first.to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_lists_every_command_once() {
+        let help = Cli::command().render_help().to_string();
+        for command in Cli::command().get_subcommands() {
+            let lines = help
+                .lines()
+                .filter(|line| {
+                    line.split_whitespace().next() == Some(command.get_name())
+                        && line.starts_with("  ")
+                })
+                .count();
+            assert_eq!(lines, 1, "{}\n{help}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_or_exit_codes_in_its_help() {
+        fn walk(command: &clap::Command, path: &str) {
+            for sub in command
+                .get_subcommands()
+                .filter(|sub| sub.get_name() != "help")
+            {
+                let name = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    walk(sub, &name);
+                    continue;
+                }
+                let help = sub.clone().render_long_help().to_string();
+                assert!(help.contains("EXIT STATUS"), "{name}");
+                assert!(sub.get_about().is_some(), "{name}");
+            }
+        }
+        walk(&Cli::command(), "weir");
+    }
+
+    #[test]
+    fn the_words_that_name_a_command() {
+        let words = |line: &str| {
+            command_words(
+                &line
+                    .split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(words("weir job priority 5 32"), "job priority");
+        assert_eq!(words("weir jobs --x"), "jobs");
+        assert_eq!(words("weir job"), "job");
+        assert_eq!(words("weir --x"), "");
+    }
+}

@@ -1,0 +1,233 @@
+//! `weir info`: all that is known about a job, for a person to read.
+
+use crate::connect;
+use crate::failure::Exit;
+use crate::listing::Lister;
+use crate::outcome;
+use crate::output::{self, Paint, Palette, complain};
+use crate::row::Row;
+use crate::{ids, text, users, when};
+use job::JobId;
+use serde_json::json;
+use std::io::Write as _;
+
+/// Show all that is known about jobs
+///
+/// A block of lines a job: what it is, where it stands, when it did what, how it ended and why.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir info ƒCdza1gs
+  weir info $(weir job last)
+  weir info 4711,4712 --json | jq '.jobs | length'
+
+JSON
+  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"error\"}…],\"stale\":null|seconds}, one document always.
+
+EXIT STATUS
+  0  shown
+  1  no instance, a job that does not exist, or an id that is none
+  2  the command line is wrong")]
+pub struct Args {
+    /// Jobs, in any spelling, also joined by commas; '-' reads them from standard input
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows.
+///
+/// # Errors
+/// No instance, a job that does not exist.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut problems: Vec<(String, String)> = Vec::new();
+    let mut jobs: Vec<JobId> = Vec::new();
+    for word in ids::words(&args.ids)? {
+        match word.parse() {
+            Ok(id) => jobs.push(id),
+            Err(error) => problems.push((word.clone(), format!("{error}"))),
+        }
+    }
+    let mut rows = Vec::new();
+    let mut stale = None;
+    if !jobs.is_empty() {
+        match connect::block_on(async {
+            Lister::open(false)
+                .await?
+                .by_id(&jobs, &outcome::ATTRIBUTES)
+                .await
+        }) {
+            Ok((found, age)) => {
+                stale = age;
+                for (id, result) in jobs.iter().zip(found) {
+                    match result {
+                        Ok(row) => rows.push(row),
+                        Err(error) => problems.push((id.to_string(), error)),
+                    }
+                }
+            }
+            // One document, whatever happens.
+            Err(error) if args.json => {
+                problems.extend(jobs.iter().map(|id| (id.to_string(), format!("{error:#}"))))
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let now = when::now();
+    let mut out = output::stdout();
+    if args.json {
+        let jobs: Vec<_> = rows.iter().map(|row| row.json(now)).collect();
+        let errors: Vec<_> = problems
+            .iter()
+            .map(|(id, error)| json!({"id": id, "error": error}))
+            .collect();
+        serde_json::to_writer(
+            &mut out,
+            &json!({"jobs": jobs, "errors": errors, "stale": stale}),
+        )
+        .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    } else {
+        let palette = output::When::Auto.for_stdout();
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 {
+                out.write_all(b"\n")?;
+            }
+            out.write_all(block(row, now, palette).as_bytes())?;
+        }
+    }
+    out.flush()?;
+    for (_, error) in &problems {
+        complain(&format!("info: {error}"));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Exit(1).into())
+    }
+}
+
+fn block(row: &Row, now: f64, palette: Palette) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let mut cell = String::new();
+            text::pad(&mut cell, name, 10, text::Align::Left, ' ');
+            palette.paint(&mut out, Paint::Bold, &cell);
+            out.push(' ');
+            out.push_str(&text::escape(&value));
+            out.push('\n');
+        }
+    };
+    let id = row.job_id();
+    line("job", Some(format!("{}  ({})", ids::show(id), row.id)));
+    line("name", row.name.clone());
+    line("user", row.userid.map(|uid| users::name(uid).to_string()));
+    line("queue", row.queue.clone());
+    line("status", Some(row.status().to_owned()));
+    line("reason", Some(row.reason()));
+    line(
+        "waits for",
+        row.state()
+            .filter(|state| *state < job::State::Run)
+            .map(|_| row.info().into_owned()),
+    );
+    line(
+        "urgency",
+        row.urgency.map(|urgency| match row.priority {
+            Some(priority) if priority != u64::from(urgency) => {
+                format!("{urgency}, priority {priority}")
+            }
+            _ => urgency.to_string(),
+        }),
+    );
+    line(
+        "tasks",
+        row.ntasks.map(|tasks| match (row.ncores, row.nnodes) {
+            (Some(cores), Some(nodes)) => format!("{tasks}, {cores} cores on {nodes} nodes"),
+            (Some(cores), None) => format!("{tasks}, {cores} cores"),
+            (None, Some(nodes)) => format!("{tasks} on {nodes} nodes"),
+            (None, None) => tasks.to_string(),
+        }),
+    );
+    line("nodes", row.nodelist.clone());
+    line("directory", row.cwd.clone());
+    line(
+        "limit",
+        row.duration
+            .filter(|duration| *duration > 0.0)
+            .map(when::human),
+    );
+    line("run time", row.runtime(now).map(when::human));
+    for (name, time) in [
+        ("submitted", row.t_submit),
+        ("started", row.t_run),
+        ("ended", row.t_cleanup),
+        ("over", row.t_inactive),
+        (
+            "expires",
+            row.expiration.filter(|expiration| *expiration > 0.0),
+        ),
+    ] {
+        line(
+            name,
+            time.map(|time| {
+                format!(
+                    "{}  ({} ago)",
+                    when::iso(time),
+                    when::human((now - time).max(0.0))
+                )
+            })
+            .map(|text| {
+                if name == "expires" {
+                    text.split("  (").next().unwrap_or_default().to_owned()
+                } else {
+                    text
+                }
+            }),
+        );
+    }
+    line(
+        "depends on",
+        row.dependencies
+            .as_ref()
+            .filter(|list| !list.is_empty())
+            .map(|list| list.join(", ")),
+    );
+    line(
+        "notes",
+        row.annotations
+            .as_ref()
+            .filter(|map| !map.is_empty())
+            .and_then(|map| serde_json::to_string(map).ok()),
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_says_what_is_defined_and_nothing_else() {
+        let row: Row = serde_json::from_str(
+            r#"{"id":1234,"name":"a\nb","userid":0,"state":64,"result":2,"waitstatus":768,"urgency":16,"priority":16,"ntasks":1,"t_submit":5.0}"#,
+        )
+        .unwrap();
+        let shown = block(&row, 10.0, Palette::PLAIN);
+        assert!(shown.contains("name       a\\nb\n"), "{shown}");
+        assert!(
+            shown.contains("status     FAILED\n") && shown.contains("reason     Exit 3\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("user       root\n")
+                && !shown.contains("started")
+                && !shown.contains("queue"),
+            "{shown}"
+        );
+    }
+}

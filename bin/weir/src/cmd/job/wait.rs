@@ -1,0 +1,248 @@
+//! `weir wait` and `weir job wait`: until jobs have ended, and how they did.
+
+use crate::connect::{self, CallError, Session};
+use crate::failure::{Exit, usage};
+use crate::listing::{Lister, Question};
+use crate::outcome::{self, Outcome};
+use crate::output::{self, complain};
+use crate::{ids, users, when};
+use job::{JobId, StateSet};
+use protocol::job_manager::WaitRequest;
+use serde::Deserialize;
+use serde_json::json;
+use std::io::Write as _;
+use std::time::Duration;
+use wire::errno;
+
+/// Wait until jobs have ended; fail if one did not succeed, and say which and why
+///
+/// Any job can be waited for by its id, or with others by --queue, --name or --active. Without any of these one job that was
+/// submitted with --flags=waitable is taken, the first to end; its result is then used up, so that the next call takes
+/// another one. --all takes them until there are no more.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir wait ƒCdza1gs 4712
+  weir wait --active                      all your jobs that have not ended
+  weir wait --queue=debug --json | jq '.failed[].reason'
+  weir submit --flags=waitable ./step; weir wait --all
+
+JSON
+  {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],\"errors\":[{\"id\",\"f58\",\"error\"}…]}
+
+EXIT STATUS
+  0  all have ended and succeeded
+  1  some did not succeed (each has its line), no such job, no waitable job left, or no instance
+  2  the command line is wrong
+  124  --timeout passed first")]
+pub struct Args {
+    /// Jobs, in any spelling; '-' reads them from standard input
+    #[arg(value_name = "ID", conflicts_with_all = ["queue", "name", "active", "all"])]
+    ids: Vec<String>,
+
+    /// All your jobs of these queues, those that have ended already too
+    #[arg(short, long, value_name = "QUEUE", value_delimiter = ',')]
+    queue: Vec<String>,
+
+    /// All your jobs with these names, those that have ended already too
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+
+    /// All your jobs that have not ended
+    #[arg(long)]
+    active: bool,
+
+    /// With --queue or --name: of those that have ended, only those that did after this (-1h, 14:30 …)
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+
+    /// Every waitable job, until there are no more
+    #[arg(short, long, conflicts_with_all = ["queue", "name", "active"])]
+    all: bool,
+
+    /// Longest time to wait
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite)]
+    timeout: Option<f64>,
+
+    /// A line about jobs that succeeded, too
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The status when the time is over, as timeout(1) has it.
+const STATUS_TIMEOUT: u8 = 124;
+
+#[derive(Deserialize)]
+struct WaitAnswer {
+    id: JobId,
+}
+
+/// Waits.
+///
+/// # Errors
+/// A wrong id, no instance, or jobs that did not succeed.
+pub fn run(args: &Args, command: &str) -> anyhow::Result<()> {
+    let jobs = if args.ids.is_empty() {
+        Vec::new()
+    } else {
+        ids::parse_all(&args.ids)?
+    };
+    let waiting = async {
+        if !jobs.is_empty() {
+            let session = Session::open().await?;
+            let outcomes = outcome::wait_all(&session, &jobs).await?;
+            for outcome in &outcomes {
+                consume(&session, outcome.id()).await?;
+            }
+            return Ok(outcomes);
+        }
+        if args.active || !args.queue.is_empty() || !args.name.is_empty() {
+            return matching(args).await;
+        }
+        waitable(args).await
+    };
+    let outcomes = connect::block_on(async {
+        match args.timeout {
+            None => waiting.await,
+            Some(seconds) => {
+                match tokio::time::timeout(Duration::from_secs_f64(seconds), waiting).await {
+                    Ok(result) => result,
+                    Err(_) => {
+                        complain(&format!(
+                            "{command}: not all have ended after {}",
+                            when::human(seconds)
+                        ));
+                        Err(Exit(STATUS_TIMEOUT).into())
+                    }
+                }
+            }
+        }
+    })?;
+    show(args, command, &outcomes)
+}
+
+/// Takes the result of a waitable job, so that a later wait for any does not give it again. Others have none to take.
+async fn consume(session: &Session, id: JobId) -> anyhow::Result<()> {
+    match session
+        .call::<_, WaitAnswer>("job-manager.wait", &WaitRequest { id })
+        .await
+    {
+        Err(error) if error.is_lost() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let since = match &args.since {
+        Some(text) => {
+            when::instant(text, when::now()).map_err(|error| usage(format!("--since: {error}")))?
+        }
+        None => 0.0,
+    };
+    let mut clauses = vec![json!({"userid": [users::me()]})];
+    if !args.queue.is_empty() {
+        clauses.push(json!({"queue": args.queue}));
+    }
+    if !args.name.is_empty() {
+        clauses.push(json!({"name": args.name}));
+    }
+    let states = if args.active {
+        StateSet::ACTIVE
+    } else {
+        StateSet::ANY
+    };
+    clauses.push(json!({"states": [states.0]}));
+    let lister = Lister::open(true).await?;
+    let question = Question {
+        max_entries: 0,
+        attributes: vec!["state"],
+        since,
+        constraint: json!({"and": clauses}),
+    };
+    let mut answer = lister.ask(&question).await?;
+    let mut jobs = Vec::new();
+    loop {
+        let rows = answer.rows().await?;
+        if rows.is_empty() {
+            break;
+        }
+        jobs.extend(rows.iter().map(crate::row::Row::job_id));
+    }
+    outcome::wait_all(lister.session(), &jobs).await
+}
+
+async fn waitable(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let session = Session::open().await?;
+    let mut taken = Vec::new();
+    loop {
+        match session
+            .call::<_, WaitAnswer>("job-manager.wait", &json!({"id": -1}))
+            .await
+        {
+            Ok(answer) => taken.push(answer.id),
+            Err(CallError::Refused {
+                errnum: errno::ECHILD,
+                ..
+            }) if args.all => break,
+            Err(CallError::Refused {
+                errnum: errno::ECHILD,
+                ..
+            }) => {
+                anyhow::bail!(
+                    "there are no more waitable jobs; name ids, or submit with --flags=waitable"
+                )
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if !args.all {
+            break;
+        }
+    }
+    outcome::wait_all(&session, &taken).await
+}
+
+fn show(args: &Args, command: &str, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    let mut out = output::stdout();
+    if args.json {
+        let (mut jobs, mut failed, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for outcome in outcomes {
+            match outcome.json() {
+                Ok(row) => {
+                    if !outcome.success() {
+                        let reason = outcome.reason();
+                        failed.push(json!({"id": row.id, "f58": row.f58, "name": row.name, "result": row.result,
+                                           "returncode": row.returncode, "reason": reason}));
+                    }
+                    jobs.push(row);
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        serde_json::to_writer(
+            &mut out,
+            &json!({"jobs": jobs, "failed": failed, "errors": errors}),
+        )
+        .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    }
+    for outcome in outcomes {
+        match outcome.reason() {
+            Some(reason) if matches!(outcome, Outcome::Unknown(..)) => {
+                complain(&format!("{command}: {reason}"))
+            }
+            Some(reason) => complain(&format!("{command}: {}: {reason}", outcome.label())),
+            None if args.verbose && !args.json => writeln!(out, "{}: completed", outcome.label())?,
+            None => {}
+        }
+    }
+    out.flush()?;
+    if outcomes.iter().all(Outcome::success) {
+        Ok(())
+    } else {
+        Err(Exit(1).into())
+    }
+}

@@ -1,0 +1,576 @@
+//! `weir jobs`: the listing. Fast is the point: one connection, one request, rows written as they come.
+
+use crate::connect::{self};
+use crate::failure::{Exit, usage};
+use crate::format::fields::{Context, FIELDS};
+use crate::format::{self, Format};
+use crate::listing::{Lister, Question};
+use crate::output::{self, Paint, Palette, When, complain};
+use crate::row::{Row, RowJson};
+use crate::{ids, query, stats, text, users, when};
+use job::{JobId, JobResult, State, StateSet};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+/// Rows kept to find the width of columns; beyond it columns are as wide as so far.
+const LOOK_AHEAD_ROWS_MAX: usize = 10_000;
+
+/// List jobs: your active ones, or those you ask for
+///
+/// Pending jobs come first, in the order in which they will be considered, then running ones, latest first, then those that
+/// ended, latest first. A listing is current: what this or any other command was told before it, it shows.
+///
+/// At a terminal columns are fitted and coloured. Into a pipe or file the columns are always the same, nothing is cut and no
+/// cell is empty ('-' stands for nothing); use --json or -o in scripts.
+///
+/// When the instance is down, job-info still serves the last list it had: a line on standard error says how old it is, the
+/// JSON document says so in "stale" (null or seconds), and the exit status stays 0. With --fresh that is an error instead.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir jobs                           your pending and running jobs
+  weir jobs -a                        the ended ones too
+  weir jobs -A -f running             everybody's running jobs
+  weir jobs -f failed,timeout --since=-1d
+  weir jobs -f 'running and (name:make or queue:debug)'
+  weir jobs ƒCdza1gs 4711             these two
+  weir jobs -n -o '{id} {status}' -a  for a script
+  weir jobs --json -a | jq '.jobs[] | select(.returncode != 0)'
+
+FILTERS (-f)
+  States and results, joined by commas: pending, running, inactive, active, depend, priority, sched, run, cleanup,
+  completed, failed, canceled, timeout. Or an expression of these and OPERATOR:VALUE[,VALUE…] with and, or, not and
+  brackets; operators: name, queue, user, host, rank, t_submit … t_inactive (as t_run:>-1h).
+
+FORMATS (-o)
+  Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields, conversions and named formats.
+
+JSON
+  {\"jobs\":[…],\"errors\":[{\"id\":…,\"error\":…}…],\"stale\":null|seconds}: one document, the same keys and types
+  whatever the count; a thing that is not defined is null.
+
+EXIT STATUS
+  0  listed; also when nothing matched, and when the list is stale
+  1  no instance, a job that does not exist, or an id that is none
+  2  the command line is wrong")]
+pub struct Args {
+    /// Jobs to list, in any spelling; '-' reads them from standard input
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+
+    /// Ended jobs too
+    #[arg(short = 'a', conflicts_with = "filter")]
+    all: bool,
+
+    /// Jobs of all users
+    #[arg(short = 'A')]
+    all_users: bool,
+
+    /// Jobs of this user, by name or number; 'all' is -A
+    #[arg(short = 'u', long, value_name = "USER", conflicts_with = "all_users")]
+    user: Option<String>,
+
+    /// At most so many; 0 is all
+    #[arg(short, long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+
+    /// States and results, or an expression
+    #[arg(short, long, value_name = "FILTER")]
+    filter: Option<String>,
+
+    /// Jobs with these names, joined by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    name: Vec<String>,
+
+    /// Jobs of these queues, joined by commas
+    #[arg(short, long, value_name = "QUEUE", value_delimiter = ',')]
+    queue: Vec<String>,
+
+    /// Jobs that use one of these hosts
+    #[arg(short, long, value_name = "HOSTS")]
+    include: Option<String>,
+
+    /// Ended jobs too, if they ended after this: -1h, 14:30, 2026-11-30T14:00, seconds since 1970
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+
+    /// No line of headings
+    #[arg(short = 'n', long)]
+    no_header: bool,
+
+    /// Format, or its name; 'help' lists what there is
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+
+    /// One JSON document
+    #[arg(long, conflicts_with_all = ["format", "stats", "stats_only"])]
+    json: bool,
+
+    /// A line of counts first
+    #[arg(long)]
+    stats: bool,
+
+    /// The line of counts, nothing else
+    #[arg(long)]
+    stats_only: bool,
+
+    /// Refuse a list that is not up to date
+    #[arg(long)]
+    fresh: bool,
+
+    /// Colours: auto, always, never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: When,
+}
+
+/// What goes into the document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    jobs: Vec<RowJson<'a>>,
+    errors: &'a [Problem],
+    stale: Option<f64>,
+}
+
+/// An id that could not be listed.
+#[derive(Debug, Serialize)]
+pub struct Problem {
+    id: String,
+    error: String,
+}
+
+/// Lists.
+///
+/// # Errors
+/// A wrong option, no instance, a job that does not exist.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.format.as_deref() == Some("help") {
+        return help();
+    }
+    let format = match &args.format {
+        Some(text) => Format::parse(text)?,
+        None if output::stdout_is_terminal() => Format::parse(format::TERMINAL)?,
+        None => Format::parse(format::PLAIN)?,
+    };
+    let attributes = if args.json {
+        vec!["all"]
+    } else {
+        format.attributes().into_iter().collect()
+    };
+    let now = when::now();
+    let constraint = constraint(args, now)?;
+    connect::block_on(async {
+        if args.stats || args.stats_only {
+            let lister = Lister::open(args.fresh).await?;
+            let mut out = output::stdout();
+            writeln!(
+                out,
+                "{}",
+                stats::job_counts(lister.session()).await?.sentence()
+            )?;
+            out.flush()?;
+            if args.stats_only {
+                return Ok(());
+            }
+        }
+        let mut shown = Shown {
+            args,
+            format,
+            context: Context { now },
+            palette: args.color.for_stdout(),
+        };
+        if args.ids.is_empty() {
+            shown.query(attributes, constraint, now).await
+        } else {
+            shown.by_id(&attributes).await
+        }
+    })
+}
+
+/// Whether jobs are asked for that are not active.
+fn default_states(args: &Args) -> StateSet {
+    if args.all || args.since.is_some() {
+        StateSet::ANY
+    } else {
+        StateSet::ACTIVE
+    }
+}
+
+/// The constraint of the question, clauses in Flux's order.
+fn constraint(args: &Args, now: f64) -> anyhow::Result<Value> {
+    let mut clauses = Vec::new();
+    if let Some(hosts) = &args.include {
+        clauses.push(json!({"hostlist": [hosts]}));
+    }
+    match args.user.as_deref() {
+        Some("all") => {}
+        Some(user) => clauses.push(json!({"userid": [users::uid(user)?]})),
+        None if args.all_users => {}
+        None => clauses.push(json!({"userid": [users::me()]})),
+    }
+    if !args.name.is_empty() {
+        clauses.push(json!({"name": args.name}));
+    }
+    if !args.queue.is_empty() {
+        clauses.push(json!({"queue": args.queue}));
+    }
+    match &args.filter {
+        Some(filter) => clauses.push(query::parse(filter, now)?.constraint),
+        None => clauses.push(json!({"states": [default_states(args).0]})),
+    }
+    Ok(json!({"and": clauses}))
+}
+
+struct Shown<'a> {
+    args: &'a Args,
+    format: Format,
+    context: Context,
+    palette: Palette,
+}
+
+impl Shown<'_> {
+    async fn query(
+        &mut self,
+        attributes: Vec<&'static str>,
+        constraint: Value,
+        now: f64,
+    ) -> anyhow::Result<()> {
+        let since = match &self.args.since {
+            Some(text) => {
+                when::instant(text, now).map_err(|error| usage(format!("--since: {error}")))?
+            }
+            None => 0.0,
+        };
+        let lister = Lister::open(self.args.fresh).await?;
+        let wanted = self.args.count;
+        // One more than wanted, to know whether there are more.
+        let max_entries = if wanted == 0 {
+            0
+        } else {
+            wanted.saturating_add(1)
+        };
+        let mut answer = lister
+            .ask(&Question {
+                max_entries,
+                attributes,
+                since,
+                constraint,
+            })
+            .await?;
+        let mut left = if wanted == 0 { u64::MAX } else { wanted };
+        let mut more = false;
+        let keep = self.args.json || self.format.looks_ahead();
+        let mut kept: Vec<Row> = Vec::new();
+        let mut writer = None;
+        loop {
+            let mut rows = answer.rows().await?;
+            if rows.is_empty() {
+                break;
+            }
+            if rows.len() as u64 > left {
+                rows.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                more = true;
+            }
+            left -= rows.len() as u64;
+            match &mut writer {
+                None if keep && (self.args.json || kept.len() < LOOK_AHEAD_ROWS_MAX) => {
+                    kept.append(&mut rows)
+                }
+                None => {
+                    let mut started = self.start(&kept)?;
+                    for row in kept.drain(..).chain(rows) {
+                        self.write(&mut started, &row)?;
+                    }
+                    writer = Some(started);
+                }
+                Some(writer) => {
+                    for row in &rows {
+                        self.write(writer, row)?;
+                    }
+                }
+            }
+        }
+        self.refuse_stale(answer.stale)?;
+        if self.args.json {
+            self.document(&kept, &[], answer.stale)?;
+        } else {
+            let mut writer = match writer {
+                Some(writer) => writer,
+                None => self.start(&kept)?,
+            };
+            for row in &kept {
+                self.write(&mut writer, row)?;
+            }
+            writer.out.flush()?;
+        }
+        if more {
+            complain(&format!(
+                "jobs: only the first {wanted} are shown; -c 0 shows all"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn by_id(&mut self, attributes: &[&'static str]) -> anyhow::Result<()> {
+        let words = ids::words(&self.args.ids)?;
+        let mut problems = Vec::new();
+        let mut jobs: Vec<JobId> = Vec::new();
+        for word in &words {
+            match word.parse() {
+                Ok(id) => jobs.push(id),
+                Err(error) => problems.push(Problem {
+                    id: word.clone(),
+                    error: format!("{error}"),
+                }),
+            }
+        }
+        let mut rows = Vec::new();
+        let mut stale = None;
+        if !jobs.is_empty() {
+            let lister = match Lister::open(self.args.fresh).await {
+                Ok(lister) => lister,
+                // One document, whatever happens.
+                Err(error) if self.args.json => {
+                    problems.extend(jobs.iter().map(|id| Problem {
+                        id: id.to_string(),
+                        error: format!("{error:#}"),
+                    }));
+                    self.document(&[], &problems, None)?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            };
+            let (found, age) = lister.by_id(&jobs, attributes).await?;
+            stale = age;
+            for (id, result) in jobs.iter().zip(found) {
+                match result {
+                    Ok(row) => rows.push(row),
+                    Err(error) => problems.push(Problem {
+                        id: id.to_string(),
+                        error,
+                    }),
+                }
+            }
+        }
+        self.refuse_stale(stale)?;
+        if self.args.json {
+            self.document(&rows, &problems, stale)?;
+        } else if !rows.is_empty() {
+            let mut writer = self.start(&rows)?;
+            for row in &rows {
+                self.write(&mut writer, row)?;
+            }
+            writer.out.flush()?;
+        }
+        for problem in &problems {
+            complain(&format!("jobs: {}", problem.error));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Exit(1).into())
+        }
+    }
+
+    fn refuse_stale(&self, stale: Option<f64>) -> anyhow::Result<()> {
+        match stale {
+            Some(age) if self.args.fresh => anyhow::bail!(
+                "the list is stale, {} old; without --fresh it is shown",
+                when::human(age.round())
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn document(&self, rows: &[Row], errors: &[Problem], stale: Option<f64>) -> anyhow::Result<()> {
+        let mut out = output::stdout();
+        let jobs = rows.iter().map(|row| row.json(self.context.now)).collect();
+        serde_json::to_writer(
+            &mut out,
+            &Document {
+                jobs,
+                errors,
+                stale,
+            },
+        )
+        .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn start(&self, rows: &[Row]) -> anyhow::Result<Writer> {
+        let looks_ahead = self.format.looks_ahead();
+        let layout = if looks_ahead && !rows.is_empty() {
+            self.format.fitted(rows, &self.context)
+        } else {
+            self.format.as_written()
+        };
+        let columns =
+            (self.args.format.is_none() && output::stdout_is_terminal()).then(output::columns);
+        let mut writer = Writer {
+            out: output::stdout(),
+            layout,
+            columns,
+            line: String::new(),
+        };
+        if !self.args.no_header {
+            self.format.write_header(&writer.layout, &mut writer.line);
+            let heading = format!(
+                "{}{}{}",
+                self.palette.start(Paint::Bold),
+                writer.fitted(),
+                self.palette.end()
+            );
+            writeln!(writer.out, "{heading}")?;
+        }
+        Ok(writer)
+    }
+
+    fn write(&self, writer: &mut Writer, row: &Row) -> anyhow::Result<()> {
+        writer.line.clear();
+        let status = self
+            .format
+            .write_row(row, &self.context, &writer.layout, &mut writer.line);
+        if let Some(columns) = writer.columns {
+            if text::width(&writer.line) > columns {
+                writer.line = text::fit(&writer.line, columns).into_owned();
+            }
+        }
+        match (
+            status.filter(|range| {
+                writer.line.is_char_boundary(range.end) && range.end <= writer.line.len()
+            }),
+            paint(row),
+        ) {
+            (Some(range), Some(paint)) if !self.palette.start(paint).is_empty() => {
+                let line = &writer.line;
+                writeln!(
+                    writer.out,
+                    "{}{}{}{}{}",
+                    &line[..range.start],
+                    self.palette.start(paint),
+                    &line[range.clone()],
+                    self.palette.end(),
+                    &line[range.end..]
+                )?;
+            }
+            _ => {
+                writer.line.push('\n');
+                writer.out.write_all(writer.line.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Writer {
+    out: output::Out,
+    layout: format::Layout,
+    columns: Option<usize>,
+    line: String,
+}
+
+impl Writer {
+    fn fitted(&self) -> String {
+        match self.columns {
+            Some(columns) => text::fit(&self.line, columns).into_owned(),
+            None => self.line.clone(),
+        }
+    }
+}
+
+/// The colour of a job's status.
+fn paint(row: &Row) -> Option<Paint> {
+    match (row.result(), row.state()) {
+        (Some(JobResult::Completed), _) => None,
+        (Some(JobResult::Canceled), _) => Some(Paint::Dim),
+        (Some(_), _) => Some(Paint::Red),
+        (None, Some(State::Run | State::Cleanup)) => Some(Paint::Green),
+        (None, Some(_)) => Some(Paint::Yellow),
+        (None, None) => None,
+    }
+}
+
+fn help() -> anyhow::Result<()> {
+    let mut out = output::stdout();
+    writeln!(
+        out,
+        "Fields ({{field[!conversion][:[[fill]<|>|^][width][.precision][h]]}}; h: '-' for what is empty or zero):"
+    )?;
+    for field in FIELDS {
+        writeln!(out, "  {:<20} {}", field.name, field.heading)?;
+    }
+    writeln!(
+        out,
+        "  annotations.PATH, user.PATH, sched.PATH: a value of the annotations"
+    )?;
+    writeln!(
+        out,
+        "\nConversions: !F 1.5m, !H 0:01:30, !d Nov30 14:00, !D 2026-11-30T14:00:00"
+    )?;
+    writeln!(
+        out,
+        "Before a field: ?: leaves the column out if it is empty in all rows, +: widens it to its widest value"
+    )?;
+    writeln!(out, "\nNamed formats:")?;
+    for (name, about, format) in format::NAMED {
+        writeln!(out, "  {name:<10} {about}\n             {format}")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn asked(line: &[&str]) -> String {
+        let args = Line::try_parse_from(std::iter::once(&"x").chain(line))
+            .unwrap()
+            .args;
+        constraint(&args, 1000.0).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_questions_are_those_of_flux_jobs() {
+        let me = users::me();
+        assert_eq!(
+            asked(&[]),
+            format!(r#"{{"and":[{{"userid":[{me}]}},{{"states":[62]}}]}}"#)
+        );
+        assert_eq!(
+            asked(&["-a"]),
+            format!(r#"{{"and":[{{"userid":[{me}]}},{{"states":[126]}}]}}"#)
+        );
+        assert_eq!(asked(&["-A"]), r#"{"and":[{"states":[62]}]}"#);
+        assert_eq!(
+            asked(&["-A", "-f", "failed,canceled"]),
+            r#"{"and":[{"results":[6]}]}"#
+        );
+        assert_eq!(
+            asked(&["-u", "all", "--since=-1h"]),
+            r#"{"and":[{"states":[126]}]}"#
+        );
+        assert_eq!(
+            asked(&["-u", "4711", "--name", "a,b", "-q", "q"]),
+            r#"{"and":[{"userid":[4711]},{"name":["a","b"]},{"queue":["q"]},{"states":[62]}]}"#
+        );
+        assert_eq!(
+            asked(&["-A", "-i", "node[0-1]"]),
+            r#"{"and":[{"hostlist":["node[0-1]"]},{"states":[62]}]}"#
+        );
+    }
+}

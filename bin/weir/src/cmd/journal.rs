@@ -1,0 +1,375 @@
+//! `weir journal`: everything that happens, as it happens, from any point on; and never a hole that is not told.
+//!
+//! ```text
+//! backlog {epoch, backlog:true, events}…  ─▶ {epoch, seq, caught_up:true} ─▶ live {epoch, seq, events}…
+//! ```
+//! Events go from the wire to standard output as the bytes they came in. From `caught_up` on there is a cursor; when the
+//! connection is lost after that, the stream is resumed behind it, with a note on standard error. A cut before it means that
+//! the backlog is incomplete: the command fails and says so.
+
+use crate::backoff::Backoff;
+use crate::connect::{self, CallError, Session};
+use crate::eventtext::{self, LogEvent};
+use crate::failure::usage;
+use crate::output::{self, Paint, Palette, When, complain};
+use crate::{ids, text, when};
+use job::JobId;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use wire::errno;
+
+/// Follow the journal: every event of every job, in one order
+///
+/// Starts now, with the jobs that are active (--from=active), with all there ever was (--from=all), or after an event you have
+/// seen (--after). The stream goes on until you end it; a restart of the instance does not: it is resumed where it was, with
+/// a note on standard error. Guests see the events of their own jobs.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir journal                                     watch what happens
+  weir journal --allow=start,finish --json | jq -c .
+  weir journal --from=all --no-follow --json > all.jsonl
+  weir journal --after=4711 --epoch=9f3c… --json   go on behind event 4711
+  weir journal --count=1 --allow=clean             wait until some job ends
+
+JSON
+  One line an event: {\"seq\":…,\"id\":…,\"eventlog_seq\":…,\"entry\":{\"timestamp\",\"name\",\"context\"?},\"jobspec\"?,\"R\"?};
+  \"log\":\"resource\"|\"system\" stands in place of id for what is no job's. seq orders all events and is never used twice.
+
+EXIT STATUS
+  0  --count or --no-follow was reached, or the reader went away
+  1  no instance; a cursor that cannot be continued (the line says which can); the backlog was cut
+  2  the command line is wrong")]
+pub struct Args {
+    /// Only events with these names, joined by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    allow: Vec<String>,
+
+    /// No events with these names, joined by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    deny: Vec<String>,
+
+    /// Where to start: now, active (events of jobs that have not ended), all
+    #[arg(
+        long,
+        value_name = "POINT",
+        default_value = "now",
+        conflicts_with = "after"
+    )]
+    from: From,
+
+    /// Start behind this event
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+
+    /// The epoch --after belongs to; without it the instance's present one ('weir stats' shows it)
+    #[arg(long, value_name = "EPOCH", requires = "after")]
+    epoch: Option<String>,
+
+    /// Only events of these jobs, joined by commas
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    ids: Vec<String>,
+
+    /// End after so many events
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
+
+    /// End when all events up to now have been printed
+    #[arg(long)]
+    no_follow: bool,
+
+    /// One line of JSON an event
+    #[arg(long)]
+    json: bool,
+
+    /// Colours: auto, always, never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: When,
+}
+
+/// Where a journal starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum From {
+    /// With what happens next
+    Now,
+    /// With the events of jobs that have not ended
+    Active,
+    /// With all there is
+    All,
+}
+
+/// One response of the stream.
+#[derive(Deserialize)]
+struct Batch<'a> {
+    epoch: &'a str,
+    #[serde(default)]
+    seq: Option<u64>,
+    #[serde(default)]
+    caught_up: bool,
+    #[serde(borrow, default)]
+    events: Vec<&'a RawValue>,
+}
+
+/// An event, for people.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(default)]
+    seq: Option<u64>,
+    #[serde(default)]
+    id: Option<JobId>,
+    #[serde(default)]
+    log: Option<Value>,
+    #[serde(borrow)]
+    entry: LogEvent<'a>,
+}
+
+/// How far the stream is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cursor {
+    epoch: Option<String>,
+    seq: u64,
+}
+
+/// Why reading one connection ended.
+enum End {
+    /// All that was asked for is printed.
+    Done,
+    /// The connection is gone.
+    Lost,
+}
+
+/// Follows.
+///
+/// # Errors
+/// A wrong option, no instance, a cursor that cannot be continued, a backlog that was cut.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let ids = args
+        .ids
+        .iter()
+        .map(|id| ids::parse(id))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for name in args.allow.iter().chain(&args.deny) {
+        if name.is_empty() {
+            return Err(usage("an event name must not be empty"));
+        }
+    }
+    let mut follow = Follow {
+        args,
+        ids,
+        cursor: args.after.map(|seq| Cursor {
+            epoch: args.epoch.clone(),
+            seq,
+        }),
+        left: args.count,
+        palette: args.color.for_stdout(),
+        out: output::stdout(),
+    };
+    if follow.left == Some(0) {
+        return Ok(());
+    }
+    connect::block_on(async {
+        let mut session = Session::open().await?;
+        let mut backoff = Backoff::default();
+        loop {
+            match follow.read(&session).await? {
+                End::Done => return Ok(()),
+                End::Lost => {}
+            }
+            let Some(cursor) = &follow.cursor else {
+                anyhow::bail!(
+                    "the connection was lost before all earlier events had come; run it again for a whole list"
+                );
+            };
+            complain(&format!(
+                "journal: the connection was lost; resuming behind event {} when the instance is back",
+                cursor.seq
+            ));
+            session = loop {
+                backoff.wait().await;
+                if let Ok(session) = Session::open_at(session.place()).await {
+                    break session;
+                }
+            };
+            backoff.reset();
+            complain("journal: connected again");
+        }
+    })
+}
+
+struct Follow<'a> {
+    args: &'a Args,
+    ids: Vec<JobId>,
+    cursor: Option<Cursor>,
+    left: Option<u64>,
+    palette: Palette,
+    out: output::Out,
+}
+
+impl Follow<'_> {
+    fn request(&self) -> Value {
+        let mut request = json!({});
+        if !self.args.allow.is_empty() {
+            request["allow"] = json!(self.args.allow);
+        }
+        if !self.args.deny.is_empty() {
+            request["deny"] = json!(self.args.deny);
+        }
+        if !self.ids.is_empty() {
+            request["ids"] = json!(self.ids);
+        }
+        match &self.cursor {
+            Some(cursor) => {
+                request["after"] = json!(cursor.seq);
+                if let Some(epoch) = &cursor.epoch {
+                    request["epoch"] = json!(epoch);
+                }
+            }
+            None => {
+                request["from"] = json!(match self.args.from {
+                    From::Now => "now",
+                    From::Active => "active",
+                    From::All => "all",
+                });
+            }
+        }
+        request
+    }
+
+    async fn read(&mut self, session: &Session) -> anyhow::Result<End> {
+        let mut stream = match session.stream("job-manager.events", &self.request()).await {
+            Ok(stream) => stream,
+            Err(error) if error.is_lost() => return Ok(End::Lost),
+            Err(error) => return Err(error.into()),
+        };
+        loop {
+            let payload = match stream.next().await {
+                Ok(Some(payload)) => payload,
+                // The job-manager ends its streams when it stops.
+                Ok(None) => return Ok(End::Lost),
+                Err(error) if error.is_lost() => return Ok(End::Lost),
+                Err(CallError::Refused {
+                    errnum: errno::ESTALE,
+                    text,
+                    ..
+                }) => {
+                    anyhow::bail!(
+                        "{}",
+                        text.unwrap_or_else(|| {
+                            "this cursor cannot be continued; use --from=all or --from=active"
+                                .to_owned()
+                        })
+                    )
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let batch: Batch<'_> = serde_json::from_slice(&payload)?;
+            let complete = self.print(&batch.events)?;
+            self.out.flush()?;
+            if let Some(seq) = batch.seq.filter(|_| complete) {
+                // A progress response may come before `caught_up`; the cursor counts from there on only.
+                if batch.caught_up || self.cursor.is_some() {
+                    self.cursor = Some(Cursor {
+                        epoch: Some(batch.epoch.to_owned()),
+                        seq,
+                    });
+                }
+            }
+            if self.left == Some(0) || (batch.caught_up && self.args.no_follow) {
+                return Ok(End::Done);
+            }
+        }
+    }
+
+    /// Prints events; false if the count was reached before the last.
+    fn print(&mut self, events: &[&RawValue]) -> anyhow::Result<bool> {
+        for event in events {
+            match &mut self.left {
+                Some(0) => return Ok(false),
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            if self.args.json {
+                self.out.write_all(event.get().as_bytes())?;
+            } else {
+                let line = line(&serde_json::from_str(event.get())?, self.palette);
+                self.out.write_all(line.as_bytes())?;
+            }
+            self.out.write_all(b"\n")?;
+        }
+        Ok(true)
+    }
+}
+
+/// `SEQ TIME JOB NAME key=value…`
+fn line(event: &Event<'_>, palette: Palette) -> String {
+    let mut line = String::new();
+    palette.paint(
+        &mut line,
+        Paint::Dim,
+        &format!(
+            "{:>8} {}",
+            event.seq.unwrap_or(0),
+            when::iso(event.entry.timestamp)
+        ),
+    );
+    line.push(' ');
+    let whose = match (&event.log, event.id) {
+        (Some(Value::String(log)), _) => text::escape(log).into_owned(),
+        (_, Some(id)) => ids::show(id),
+        (_, None) => "-".to_owned(),
+    };
+    let mut cell = String::new();
+    text::pad(&mut cell, &whose, 12, text::Align::Right, ' ');
+    palette.paint(&mut line, Paint::Cyan, &cell);
+    line.push(' ');
+    palette.paint(&mut line, Paint::Bold, &text::escape(&event.entry.name));
+    eventtext::context(&event.entry.context, &mut line);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_for_people_whoever_it_is_about() {
+        let shown = |json: &str| line(&serde_json::from_str(json).unwrap(), Palette::PLAIN);
+        let of_job = shown(
+            r#"{"seq":7,"id":1234,"eventlog_seq":1,"entry":{"timestamp":1.5,"name":"start"}}"#,
+        );
+        assert!(
+            of_job.starts_with("       7 ") && of_job.ends_with(" start"),
+            "{of_job}"
+        );
+        let of_log = shown(
+            r#"{"seq":8,"log":"system","eventlog_seq":1,"entry":{"timestamp":1.5,"name":"purge","context":{"n":3}}}"#,
+        );
+        assert!(of_log.ends_with("      system purge n=3"), "{of_log}");
+        let live_only =
+            shown(r#"{"seq":9,"id":1,"log":false,"entry":{"timestamp":1.5,"name":"memo"}}"#);
+        assert!(live_only.ends_with(" memo"), "{live_only}");
+    }
+
+    #[test]
+    fn a_batch_is_read_without_touching_its_events() {
+        let batch: Batch<'_> =
+            serde_json::from_str(r#"{"epoch":"ab","seq":5,"events":[{"seq":5, "x":1.50}]}"#)
+                .unwrap();
+        assert_eq!(
+            (
+                batch.epoch,
+                batch.seq,
+                batch.caught_up,
+                batch.events[0].get()
+            ),
+            ("ab", Some(5), false, r#"{"seq":5, "x":1.50}"#)
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! `weir queue …`: whether jobs may be submitted and are started, and switching both.
+
+use crate::connect::{self, CallError, Session};
+use crate::failure::{Exit, usage};
+use crate::output::{self, complain};
+use crate::when;
+use clap::Subcommand;
+use protocol::job_manager::QueueListResponse;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::io::Write as _;
+use std::time::Duration;
+
+/// The status when the time is over, as timeout(1) has it.
+const STATUS_TIMEOUT: u8 = 124;
+
+/// Show and switch queues: submission and the starting of jobs
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "each is described where its arguments are")]
+pub enum QueueCommand {
+    Status(Status),
+    Start(Start),
+    Stop(Stop),
+    Enable(Enable),
+    Disable(Disable),
+    Idle(Until),
+    Drain(Until),
+}
+
+/// Which queue; the argument all share.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// The queue [default: the only one]
+    #[arg(value_name = "QUEUE")]
+    queue: Option<String>,
+
+    /// All queues
+    #[arg(short, long, conflicts_with = "queue")]
+    all: bool,
+}
+
+/// Say whether queues take submissions and start jobs
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir queue status
+  weir queue status --json | jq -r '.queues[] | select(.started | not).name'
+
+JSON
+  {\"queues\":[{\"name\":…|null,\"enabled\":bool,\"started\":bool,\"disable_reason\":…|null,\"stop_reason\":…|null,\"blocked\":…|null}…]}
+
+EXIT STATUS
+  0  shown
+  1  no instance, or no such queue
+  2  the command line is wrong")]
+pub struct Status {
+    /// The queue [default: all]
+    #[arg(value_name = "QUEUE")]
+    queue: Option<String>,
+
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Start jobs of a queue
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir queue start
+  weir queue start --all
+
+EXIT STATUS
+  0  started (also if it was)
+  1  no instance, no such queue, or no right to it
+  2  the command line is wrong")]
+pub struct Start {
+    #[command(flatten)]
+    which: Which,
+
+    /// Do not print the status afterwards
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Start no more jobs of a queue; those that run go on
+///
+/// Jobs may still be submitted; they wait. It stays so over restarts of the instance.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir queue stop -m 'disk is being replaced'
+  weir queue stop debug
+
+EXIT STATUS
+  0  stopped (also if it was)
+  1  no instance, no such queue, or no right to it
+  2  the command line is wrong")]
+pub struct Stop {
+    #[command(flatten)]
+    which: Which,
+
+    /// Why; shown to those who ask
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+
+    /// Do not print the status afterwards
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Take submissions to a queue
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXIT STATUS
+  0  done (also if it was so)
+  1  no instance, no such queue, or no right to it
+  2  the command line is wrong")]
+pub struct Enable {
+    #[command(flatten)]
+    which: Which,
+
+    /// Do not print the status afterwards
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Refuse submissions to a queue; jobs that are there are not touched
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXIT STATUS
+  0  done (also if it was so)
+  1  no instance, no such queue, or no right to it
+  2  the command line is wrong")]
+pub struct Disable {
+    #[command(flatten)]
+    which: Which,
+
+    /// Why; told to those who submit
+    #[arg(short, long, value_name = "TEXT", required = true)]
+    message: String,
+
+    /// Do not print the status afterwards
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Wait until no job runs (idle), or until no job is active (drain)
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXIT STATUS
+  0    so it is
+  1    no instance, or no right to ask
+  124  --timeout passed first")]
+pub struct Until {
+    /// Longest time to wait
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite)]
+    timeout: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct QueueStatus {
+    enable: bool,
+    start: bool,
+    #[serde(default)]
+    disable_reason: Option<String>,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    blocked: Option<String>,
+}
+
+impl QueueCommand {
+    /// The command's name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status(_) => "queue status",
+            Self::Start(_) => "queue start",
+            Self::Stop(_) => "queue stop",
+            Self::Enable(_) => "queue enable",
+            Self::Disable(_) => "queue disable",
+            Self::Idle(_) => "queue idle",
+            Self::Drain(_) => "queue drain",
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// No instance, no such queue, no right to it.
+    pub fn run(&self) -> anyhow::Result<()> {
+        connect::block_on(async {
+            let session = Session::open().await?;
+            match self {
+                Self::Status(args) => status(&session, args.queue.as_deref(), args.json).await,
+                Self::Start(args) => {
+                    switch(&session, "start", true, &args.which, None, args.quiet).await
+                }
+                Self::Stop(args) => {
+                    switch(
+                        &session,
+                        "start",
+                        false,
+                        &args.which,
+                        args.message.as_deref(),
+                        args.quiet,
+                    )
+                    .await
+                }
+                Self::Enable(args) => {
+                    switch(&session, "enable", true, &args.which, None, args.quiet).await
+                }
+                Self::Disable(args) => {
+                    switch(
+                        &session,
+                        "enable",
+                        false,
+                        &args.which,
+                        Some(&args.message),
+                        args.quiet,
+                    )
+                    .await
+                }
+                Self::Idle(args) => until(&session, "job-manager.idle", args).await,
+                Self::Drain(args) => until(&session, "job-manager.drain", args).await,
+            }
+        })
+    }
+}
+
+async fn names(session: &Session) -> Result<Vec<Option<String>>, CallError> {
+    let list: QueueListResponse = session.call("job-manager.queue-list", &json!({})).await?;
+    Ok(if list.queues.is_empty() {
+        vec![None]
+    } else {
+        list.queues.into_iter().map(Some).collect()
+    })
+}
+
+async fn status(session: &Session, queue: Option<&str>, as_json: bool) -> anyhow::Result<()> {
+    let names = match queue {
+        Some(name) => vec![Some(name.to_owned())],
+        None => names(session).await?,
+    };
+    let mut out = output::stdout();
+    let mut list = Vec::new();
+    for name in names {
+        let request = name
+            .as_ref()
+            .map_or_else(|| json!({}), |name| json!({"name": name}));
+        let status: QueueStatus = session.call("job-manager.queue-status", &request).await?;
+        if as_json {
+            list.push(json!({"name": name, "enabled": status.enable, "started": status.start,
+                "disable_reason": status.disable_reason, "stop_reason": status.stop_reason, "blocked": status.blocked}));
+            continue;
+        }
+        let lead = name.map_or_else(String::new, |name| format!("{name}: "));
+        let submission = sentence(
+            "Job submission is enabled",
+            "Job submission is disabled",
+            status.enable,
+            status.disable_reason.as_deref(),
+        );
+        let starting = sentence(
+            "Scheduling is started",
+            "Scheduling is stopped",
+            status.start,
+            status.stop_reason.as_deref(),
+        );
+        writeln!(out, "{lead}{submission}\n{lead}{starting}")?;
+    }
+    if as_json {
+        writeln!(out, "{}", json!({"queues": list}))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn sentence(yes: &str, no: &str, is: bool, reason: Option<&str>) -> String {
+    match (is, reason) {
+        (true, _) => yes.to_owned(),
+        (false, Some(reason)) if !reason.is_empty() => {
+            format!("{no}: {}", crate::text::escape(reason))
+        }
+        (false, _) => no.to_owned(),
+    }
+}
+
+async fn switch(
+    session: &Session,
+    verb: &str,
+    on: bool,
+    which: &Which,
+    reason: Option<&str>,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    if which.queue.is_none() && !which.all && names(session).await?.len() > 1 {
+        return Err(usage("there are several queues: name one, or use --all"));
+    }
+    let mut request = Map::new();
+    request.insert(verb.to_owned(), json!(on));
+    request.insert("all".to_owned(), json!(which.all));
+    if verb == "start" {
+        request.insert("nocheckpoint".to_owned(), json!(false));
+    }
+    if let Some(name) = &which.queue {
+        request.insert("name".to_owned(), json!(name));
+    }
+    if let Some(reason) = reason {
+        request.insert("reason".to_owned(), json!(reason));
+    }
+    session
+        .call_unit(
+            &format!("job-manager.queue-{verb}"),
+            &Value::Object(request),
+        )
+        .await?;
+    if quiet {
+        Ok(())
+    } else {
+        status(session, which.queue.as_deref(), false).await
+    }
+}
+
+async fn until(session: &Session, topic: &str, args: &Until) -> anyhow::Result<()> {
+    let request = json!({});
+    let waiting = session.call_unit(topic, &request);
+    match args.timeout {
+        None => Ok(waiting.await?),
+        Some(seconds) => {
+            match tokio::time::timeout(Duration::from_secs_f64(seconds), waiting).await {
+                Ok(result) => Ok(result?),
+                Err(_) => {
+                    complain(&format!("queue: not so after {}", when::human(seconds)));
+                    Err(Exit(STATUS_TIMEOUT).into())
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_part_of_the_sentence() {
+        assert_eq!(sentence("on", "off", true, Some("x")), "on");
+        assert_eq!(sentence("on", "off", false, Some("disk\n")), "off: disk\\n");
+        assert_eq!(sentence("on", "off", false, None), "off");
+    }
+}

@@ -1,0 +1,453 @@
+//! `weir start`: an instance, for as long as this command runs; or a private one for as long as another command runs.
+
+use crate::connect::{self, Session};
+use crate::failure::{Exit, usage};
+use crate::output::complain;
+use crate::supervise::daemon::{self, Daemon};
+use crate::supervise::ready::{self, Resources};
+use crate::supervise::{self, Report, Supervisor};
+use crate::uri::{self, From, Place, SOCKET_PATH_MAX};
+use crate::{status, when};
+use anyhow::{Context as _, bail};
+use job::StateSet;
+use protocol::job_manager::{RaiseallRequest, USERID_ALL};
+use rustix::process::Signal as Number;
+use serde_json::json;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long the jobs of a private instance may take to end when its command has.
+const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+/// The status when the command is not there, and when it cannot be executed.
+const STATUS_NOT_FOUND: u8 = 127;
+const STATUS_NOT_EXECUTABLE: u8 = 126;
+
+/// Start an instance; with a command, a private one that ends with it
+///
+/// Runs weir-job-manager, weir-job-info and weir-job-runner and restarts one that dies. Without a command it stays in the
+/// foreground and says what to type next. SIGTERM or ctrl-C stops the daemons and leaves the jobs: they go on and are found
+/// again at the next start on the same state directory.
+///
+/// With a command a private instance is started in a directory of its own (unless --statedir is given), the command runs with
+/// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir start                                     in the default state directory
+  weir start --statedir=/var/lib/weir
+  weir start -s 4                                pretend four nodes
+  weir start sh -c 'weir run -n2 hostname'       a private instance for one command
+
+FILES
+  STATEDIR/socket      where clients connect: WEIR_URI=local://STATEDIR/socket
+  STATEDIR/log/*.log   what the daemons say; WEIR_LOG=debug makes it more
+  STATEDIR defaults to $XDG_STATE_HOME/weir, else ~/.local/state/weir
+  WEIR_EXEC_DIR        where the daemons' programs are, if not beside weir
+
+EXIT STATUS
+  0  stopped by SIGTERM or ctrl-C
+  N  with a command: its status, 128 + the signal that ended it, 127 if it was not found
+  1  the instance cannot be started; the line says why and what to do
+  2  the command line is wrong")]
+pub struct Args {
+    /// Pretend so many nodes, each a process of its own
+    #[arg(short = 's', long = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    size: Option<u32>,
+
+    /// State directory; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    statedir: Option<PathBuf>,
+
+    /// One more argument for weir-job-manager; may be given often
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    manager_arg: Vec<OsString>,
+
+    /// One more argument for weir-job-info; may be given often
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    info_arg: Vec<OsString>,
+
+    /// One more argument for weir-job-runner; may be given often
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    runner_arg: Vec<OsString>,
+
+    /// Say nothing when ready
+    #[arg(long)]
+    quiet: bool,
+
+    /// A command to run in a private instance
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs an instance.
+///
+/// # Errors
+/// It cannot be started; or the status of the command as [`Exit`].
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    // Held until the end: dropping it removes the directory.
+    let (statedir, private) = statedir(args)?;
+    let result = connect::block_on(instance(args, &statedir, private.is_some()));
+    if let Some(private) = private {
+        private
+            .close()
+            .with_context(|| format!("cannot remove {}", statedir.display()))?;
+    }
+    match result? {
+        0 => Ok(()),
+        status => Err(Exit(status).into()),
+    }
+}
+
+/// The state directory, and the same again if it is to be removed at the end.
+fn statedir(args: &Args) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
+    let (path, private) = match &args.statedir {
+        Some(path) => (std::path::absolute(path)?, None),
+        None if args.command.is_empty() => (uri::default_statedir()?, None),
+        None => {
+            let dir = tempfile::Builder::new()
+                .prefix("weir-")
+                .tempdir()
+                .context("cannot make a directory for the private instance; set TMPDIR")?;
+            (dir.path().to_owned(), Some(dir))
+        }
+    };
+    let socket = path.join("socket");
+    let length = socket.as_os_str().len();
+    if length > SOCKET_PATH_MAX {
+        return Err(usage(format!(
+            "{}: a socket path may have {SOCKET_PATH_MAX} bytes, this one has {length}; choose a shorter --statedir",
+            socket.display()
+        )));
+    }
+    let log = path.join("log");
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&log)
+        .with_context(|| {
+            format!(
+                "cannot make the state directory {}; choose another with --statedir",
+                path.display()
+            )
+        })?;
+    Ok((path, private))
+}
+
+/// Everything from the first daemon to the last; the status to exit with.
+async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result<u8> {
+    // Before anything is started, so that no signal finds us without.
+    let mut signals = Signals::new()?;
+    let place = Place {
+        socket: statedir.join("socket"),
+        from: From::WeirUri,
+    };
+    let [manager, info, runner] = daemons(args, statedir, &place, private)?;
+    let mut supervisor = Supervisor::default();
+    supervisor.keep(manager);
+    let started = tokio::select! {
+        session = ready::manager(&mut supervisor, &place) => session,
+        number = signals.next() => Err(stopped(number)),
+    };
+    let session = match started {
+        Ok(session) => session,
+        Err(error) => {
+            supervisor.stop().await;
+            return Err(error);
+        }
+    };
+    supervisor.keep(info);
+    supervisor.keep(runner);
+    let ready = tokio::select! {
+        resources = ready::all(&mut supervisor, &session) => resources,
+        number = signals.next() => Err(stopped(number)),
+    };
+    let status = match ready {
+        Err(error) => Err(error),
+        Ok(resources) if args.command.is_empty() => {
+            if !args.quiet {
+                say_ready(&place, resources);
+            }
+            serve(&mut supervisor, &mut signals).await
+        }
+        Ok(_) => {
+            let status = command(args, &place, &mut supervisor, &mut signals).await;
+            end_jobs(&session).await;
+            status
+        }
+    };
+    drop(session);
+    supervisor.stop().await;
+    status
+}
+
+fn stopped(number: Number) -> anyhow::Error {
+    complain(&format!(
+        "start: stopped by signal {} before the instance was ready",
+        number.as_raw()
+    ));
+    let status = u8::try_from(number.as_raw()).map_or(u8::MAX, |number| 128 + number);
+    Exit(status).into()
+}
+
+/// The three daemons with their arguments.
+fn daemons(
+    args: &Args,
+    statedir: &Path,
+    place: &Place,
+    private: bool,
+) -> anyhow::Result<[Daemon; 3]> {
+    let uri = uri::of_socket(&place.socket);
+    let make = |name: &'static str, log: &str, mut arguments: Vec<OsString>, more: &[OsString]| {
+        arguments.extend_from_slice(more);
+        anyhow::Ok(Daemon {
+            name,
+            program: daemon::find(name)?,
+            arguments,
+            log: statedir.join("log").join(log),
+        })
+    };
+    let common = || {
+        vec![
+            OsString::from("--uri"),
+            uri.clone().into(),
+            "--statedir".into(),
+            statedir.into(),
+        ]
+    };
+    let mut runner = common();
+    if let Some(size) = args.size {
+        runner.extend(["-s".into(), size.to_string().into()]);
+    }
+    if private {
+        runner.push("--die-with-supervisor".into());
+    }
+    Ok([
+        make(
+            "weir-job-manager",
+            "job-manager.log",
+            vec!["--statedir".into(), statedir.into()],
+            &args.manager_arg,
+        )?,
+        make("weir-job-info", "job-info.log", common(), &args.info_arg)?,
+        make(
+            "weir-job-runner",
+            "job-runner.log",
+            runner,
+            &args.runner_arg,
+        )?,
+    ])
+}
+
+fn say_ready(place: &Place, resources: Resources) {
+    let uri = uri::of_socket(&place.socket);
+    let mut out = io::stdout().lock();
+    let plural =
+        |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let on = if resources.cores > 0 {
+        format!(
+            " on {}, {}",
+            plural(resources.nodes, "node"),
+            plural(resources.cores, "core")
+        )
+    } else {
+        String::new()
+    };
+    // Somebody who does not read this does not want it.
+    let _ = writeln!(
+        out,
+        "weir: ready{on}. In another terminal:\n\n  export WEIR_URI={}\n  weir submit -n1 sleep 60\n  weir jobs\n\nCtrl-C stops the instance; \
+         running jobs go on and are found again by 'weir start --statedir={}'.",
+        shell_word(&uri),
+        shell_word(&place.statedir().display().to_string())
+    );
+    let _ = out.flush();
+}
+
+/// A word as a shell reads it back.
+fn shell_word(text: &str) -> Cow<'_, str> {
+    if text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "/:._-=+,@".contains(c))
+    {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
+    }
+}
+
+/// Until a signal says stop, or a daemon gives up.
+async fn serve(supervisor: &mut Supervisor, signals: &mut Signals) -> anyhow::Result<u8> {
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(0),
+            report = supervisor.report() => told(report)?,
+        }
+    }
+}
+
+/// Says what happened to a daemon; one that gave up ends the instance.
+fn told(report: Report) -> anyhow::Result<()> {
+    match report {
+        Report::Ended {
+            name,
+            how,
+            said,
+            again_in,
+        } => {
+            let said = said.map_or_else(String::new, |said| format!(": {said}"));
+            complain(&format!(
+                "start: {name} {how}, starting it again in {}{said}",
+                when::human(again_in.as_secs_f64())
+            ));
+            Ok(())
+        }
+        Report::Final { name, said } => bail!("{name}: {said}"),
+    }
+}
+
+/// Runs the command in the instance; its status.
+async fn command(
+    args: &Args,
+    place: &Place,
+    supervisor: &mut Supervisor,
+    signals: &mut Signals,
+) -> anyhow::Result<u8> {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Ok(0);
+    };
+    let uri = uri::of_socket(&place.socket);
+    let spawned = Command::new(program)
+        .args(arguments)
+        .env("WEIR_URI", &uri)
+        .env("FLUX_URI", &uri)
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            complain(&format!("start: {}: {error}", program.to_string_lossy()));
+            return Ok(if error.kind() == io::ErrorKind::NotFound {
+                STATUS_NOT_FOUND
+            } else {
+                STATUS_NOT_EXECUTABLE
+            });
+        }
+    };
+    // A terminal sends ctrl-C to the command as well as to us.
+    let from_terminal = io::stdin().is_terminal();
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(status::exit_status(status?.into_raw())),
+            number = signals.next() => {
+                if !(from_terminal && number == Number::INT) {
+                    supervise::signal(&child, number);
+                }
+            }
+            report = supervisor.report() => {
+                if let Err(error) = told(report) {
+                    end(&mut child).await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+async fn end(child: &mut Child) {
+    supervise::signal(child, Number::TERM);
+    if tokio::time::timeout(DRAIN_WITHIN, child.wait())
+        .await
+        .is_err()
+    {
+        supervise::signal(child, Number::KILL);
+        let _ = child.wait().await;
+    }
+}
+
+/// Cancels what is left and waits, not for ever, until it is gone.
+async fn end_jobs(session: &Session) {
+    let all = RaiseallRequest {
+        dry_run: false,
+        userid: USERID_ALL,
+        states: StateSet::ACTIVE.0,
+        severity: 0,
+        kind: Cow::Borrowed("cancel"),
+        note: Some(Cow::Borrowed("the private instance ends")),
+    };
+    let ending = async {
+        // A new connection if the old one did not live as long as the command.
+        let fresh;
+        let session = match session.call_unit("job-manager.raiseall", &all).await {
+            Err(error) if error.is_lost() => {
+                fresh = Session::open_at(session.place()).await?;
+                fresh.call_unit("job-manager.raiseall", &all).await?;
+                &fresh
+            }
+            other => {
+                other?;
+                session
+            }
+        };
+        session.call_unit("job-manager.drain", &json!({})).await?;
+        anyhow::Ok(())
+    };
+    match tokio::time::timeout(DRAIN_WITHIN, ending).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => complain(&format!(
+            "start: jobs that are left could not be canceled: {error:#}"
+        )),
+        Err(_) => complain(&format!(
+            "start: some jobs have not ended after {}; they are left to the runner",
+            when::human(DRAIN_WITHIN.as_secs_f64())
+        )),
+    }
+}
+
+/// The signals that end an instance.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Number {
+        tokio::select! {
+            _ = self.terminate.recv() => Number::TERM,
+            _ = self.interrupt.recv() => Number::INT,
+            _ = self.hangup.recv() => Number::HUP,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_can_be_pasted_into_a_shell() {
+        assert_eq!(
+            shell_word("local:///run/weir/socket"),
+            "local:///run/weir/socket"
+        );
+        assert_eq!(
+            shell_word("/tmp/trash directory.x/it's"),
+            "'/tmp/trash directory.x/it'\\''s'"
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! A session with an instance: connect, call, stream; every failure already a sentence for a person.
+//!
+//! One connection a session. What a refusal or a lost connection is called is decided here, what to do about it is the
+//! commands'. The runtime is tokio's single-threaded one: a command is one short conversation.
+
+use crate::uri::{self, Place};
+use bytes::Bytes;
+use rpc::client::{ConnectError, ConnectOptions, Retry};
+use rpc::{Client, RpcError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use wire::{Topic, errno};
+
+/// Runs a command's conversation to its end.
+///
+/// # Errors
+/// Those of the conversation, or no runtime (out of file descriptors).
+pub fn block_on<T>(conversation: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(conversation)
+}
+
+/// Nobody answers where the instance should be.
+#[derive(Debug)]
+pub struct OpenError {
+    place: Place,
+    source: ConnectError,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let socket = self.place.socket.display();
+        match &self.source {
+            ConnectError::NotThere { .. } => write!(
+                f,
+                "no instance at {socket} (there is no such socket): {}",
+                self.place.remedy()
+            ),
+            ConnectError::NotServed { .. } => {
+                write!(
+                    f,
+                    "no instance at {socket} (it has stopped, or is being restarted): {}",
+                    self.place.remedy()
+                )
+            }
+            other => other.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// A call that did not give what it should.
+#[derive(Debug)]
+pub enum CallError {
+    /// The service said no.
+    Refused {
+        /// What was asked.
+        topic: Topic,
+        /// Its number.
+        errnum: u32,
+        /// Its words, if it had any besides the number's own.
+        text: Option<String>,
+    },
+    /// The connection, or the service behind it, went away; a new one may do.
+    Lost {
+        /// What was asked.
+        topic: Topic,
+        /// What is known.
+        text: String,
+    },
+}
+
+impl CallError {
+    /// True if a new connection may do.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+}
+
+impl From<RpcError> for CallError {
+    fn from(error: RpcError) -> Self {
+        if error.is_lost() {
+            return Self::Lost {
+                topic: error.topic,
+                text: error.text,
+            };
+        }
+        let text = Some(error.text).filter(|text| text != errno::text(error.errnum));
+        Self::Refused {
+            topic: error.topic,
+            errnum: error.errnum,
+            text,
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused {
+                topic,
+                errnum: errno::ENOSYS,
+                text,
+            } if text
+                .as_deref()
+                .is_none_or(|text| text.starts_with("No service")) =>
+            {
+                let service = topic.service();
+                match daemon_of(service) {
+                    Some(daemon) => write!(
+                        f,
+                        "service {service} is not there: {daemon} is not running (it is in the instance's log)"
+                    ),
+                    None => write!(f, "there is no service '{service}' in this instance"),
+                }
+            }
+            Self::Refused {
+                topic,
+                errnum: errno::ENOSYS,
+                ..
+            } => write!(f, "this instance does not offer {topic}"),
+            Self::Refused {
+                topic,
+                errnum: errno::EPROTO,
+                text,
+            } => {
+                write!(f, "{topic}: {}", text.as_deref().unwrap_or("the answer is not understood; do weir and the instance have the same version?"))
+            }
+            Self::Refused {
+                text: Some(text), ..
+            } => f.write_str(text),
+            Self::Refused {
+                topic,
+                errnum,
+                text: None,
+            } => write!(f, "{topic}: {}", errno::text(*errnum)),
+            Self::Lost { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+fn daemon_of(service: &str) -> Option<&'static str> {
+    match service {
+        "job-list" | "job-info" => Some("weir-job-info"),
+        "sched" | "job-exec" | "resource" => Some("weir-job-runner"),
+        _ => None,
+    }
+}
+
+/// A connection to an instance.
+#[derive(Debug, Clone)]
+pub struct Session {
+    client: Client,
+    place: Place,
+}
+
+impl Session {
+    /// Connects to the instance the environment names. A socket that nobody serves is tried again for half a second: the
+    /// job-manager may be on its way back.
+    ///
+    /// # Errors
+    /// [`OpenError`], or an environment variable that names no socket.
+    pub async fn open() -> anyhow::Result<Self> {
+        let place = Place::find()?;
+        match connect(&place, Retry::NONE).await {
+            Err(OpenError {
+                source: ConnectError::NotServed { .. } | ConnectError::HungUp { .. },
+                ..
+            }) => Ok(connect(&place, Retry::USUAL).await?),
+            other => Ok(other?),
+        }
+    }
+
+    /// Connects to that instance, once.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open_at(place: &Place) -> anyhow::Result<Self> {
+        Ok(connect(place, Retry::NONE).await?)
+    }
+
+    /// Connects to another socket in the state directory of the instance the environment names, once.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open_beside(name: &str) -> anyhow::Result<Self> {
+        let place = Place::find()?;
+        let socket = place.statedir().join(name);
+        Self::open_at(&Place { socket, ..place }).await
+    }
+
+    /// Where it is connected to.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The URI of where it is connected to.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        uri::of_socket(&self.place.socket)
+    }
+
+    /// Calls and reads the answer; no payload is read as `{}`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call<Q: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<T, CallError> {
+        Ok(self.client.call_as(topic.to_owned(), request).await?)
+    }
+
+    /// Calls for the effect alone.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call_unit<Q: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<(), CallError> {
+        self.client.call(topic.to_owned(), request).await?;
+        Ok(())
+    }
+
+    /// Sends a request and comes back while the answer is on its way.
+    ///
+    /// # Errors
+    /// [`CallError::Lost`].
+    pub async fn start<Q: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<Pending, CallError> {
+        Ok(Pending(self.client.begin(topic.to_owned(), request).await?))
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// [`CallError::Lost`]; a refusal is the stream's first item.
+    pub async fn stream<Q: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<Stream, CallError> {
+        Ok(Stream(self.client.stream(topic.to_owned(), request).await?))
+    }
+}
+
+async fn connect(place: &Place, retry: Retry) -> Result<Session, OpenError> {
+    let options = ConnectOptions {
+        retry,
+        ..ConnectOptions::default()
+    };
+    match Client::connect_with(&place.socket, &options).await {
+        Ok(client) => Ok(Session {
+            client,
+            place: place.clone(),
+        }),
+        Err(source) => Err(OpenError {
+            place: place.clone(),
+            source,
+        }),
+    }
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+#[must_use]
+pub struct Pending(rpc::client::Reply);
+
+impl Pending {
+    /// Waits for the answer and reads it.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn answer<T: DeserializeOwned>(self) -> Result<T, CallError> {
+        Ok(self.0.json_as().await?)
+    }
+
+    /// Waits for an answer in which nothing is of interest.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn unit(self) -> Result<(), CallError> {
+        self.0.json().await?;
+        Ok(())
+    }
+}
+
+/// A stream of answers; dropping it cancels it.
+#[derive(Debug)]
+pub struct Stream(rpc::client::Stream);
+
+impl Stream {
+    /// The next answer's JSON, empty for one without payload; `None` at the normal end. May be dropped while it waits.
+    ///
+    /// # Errors
+    /// [`CallError`]; the stream is over then.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        Ok(self.0.next().await.transpose()?)
+    }
+
+    /// Asks for its end.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(topic: &'static str, errnum: u32, text: &str) -> String {
+        CallError::from(RpcError {
+            errnum,
+            text: text.to_owned(),
+            topic: Topic::from(topic),
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn a_refusal_reads_like_a_sentence_and_names_the_thing() {
+        assert_eq!(
+            shown("job-manager.urgency", 22, "unknown job"),
+            "unknown job"
+        );
+        assert_eq!(
+            shown("job-list.list-id", 2, errno::text(2)),
+            "job-list.list-id: No such file or directory"
+        );
+        assert_eq!(
+            shown(
+                "job-list.list",
+                38,
+                "No service matching job-list.list is registered"
+            ),
+            "service job-list is not there: weir-job-info is not running (it is in the instance's log)"
+        );
+        assert_eq!(
+            shown("x.ping", 38, "No service matching x.ping is registered"),
+            "there is no service 'x' in this instance"
+        );
+        assert_eq!(
+            shown(
+                "job-manager.purge",
+                38,
+                "Unknown service method 'job-manager.purge'"
+            ),
+            "this instance does not offer job-manager.purge"
+        );
+    }
+}

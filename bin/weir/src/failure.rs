@@ -1,0 +1,137 @@
+//! How a command ends when it does not end well: one line on standard error, and an exit status.
+//!
+//! | status | meaning |
+//! | --- | --- |
+//! | 0 | done |
+//! | 1 | refused, failed or incomplete; the line on standard error says what and what to do |
+//! | 2 | the command line itself is wrong |
+//! | other | the status of the job or command that was run (`run`, `job attach`, `job status`, `start CMD`) |
+//!
+//! A reader that closes our output early (`weir jobs | head -1`) is no failure: the command ends quietly with status 0.
+
+use std::fmt;
+use std::io;
+
+/// The status of a command line that is wrong.
+pub const USAGE: u8 = 2;
+
+/// A command ends with this status and has said all there is to say.
+#[derive(Debug)]
+pub struct Exit(pub u8);
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit status {}", self.0)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+/// An argument that clap took but that makes no sense; ends with status 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error with status 2, as [`anyhow::Error`].
+#[must_use]
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Usage(text.into()))
+}
+
+/// Says what went wrong with `command` and gives the status to exit with.
+pub fn report(command: &str, error: &anyhow::Error) -> u8 {
+    if let Some(Exit(status)) = error.downcast_ref::<Exit>() {
+        return *status;
+    }
+    if is_broken_pipe(error) {
+        return 0;
+    }
+    let text = one_line(&format!("{error:#}"));
+    if command.is_empty() {
+        crate::output::complain(&text);
+    } else {
+        crate::output::complain(&format!("{command}: {text}"));
+    }
+    if error.downcast_ref::<Usage>().is_some() {
+        USAGE
+    } else {
+        1
+    }
+}
+
+/// True if the error is that nobody reads our output any more.
+#[must_use]
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// The text with its line breaks turned into spaces.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What clap says about a wrong command line, as one line with the remedy: `weir: jobs: unexpected argument '--x' found; see
+/// 'weir jobs --help'`.
+pub fn report_usage(command: &str, error: &clap::Error) -> u8 {
+    // What is not a command has no help of its own.
+    let command = match (error.kind(), command.rsplit_once(' ')) {
+        (clap::error::ErrorKind::InvalidSubcommand, Some((parent, _))) => parent,
+        (clap::error::ErrorKind::InvalidSubcommand, None) => "",
+        _ => command,
+    };
+    let text = error.render().to_string();
+    let mut said = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        let line = line.strip_prefix("error:").unwrap_or(line).trim();
+        if let Some(tip) = line.strip_prefix("tip:") {
+            said.push(format!("({})", tip.trim()));
+        } else if !line.is_empty() {
+            said.push(line.to_owned());
+        }
+    }
+    let see = if command.is_empty() {
+        "weir --help".to_owned()
+    } else {
+        format!("weir {command} --help")
+    };
+    let lead = if command.is_empty() {
+        String::new()
+    } else {
+        format!("{command}: ")
+    };
+    crate::output::complain(&format!("{lead}{}; see '{see}'", one_line(&said.join(" "))));
+    USAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn an_error_is_one_line_and_a_closed_pipe_is_quiet() {
+        assert_eq!(one_line("two\nlines  here"), "two lines here");
+        let closed = Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe))
+            .context("failed to print")
+            .unwrap_err();
+        assert_eq!(report("jobs", &closed), 0);
+        assert_eq!(report("jobs", &anyhow::Error::new(Exit(7))), 7);
+        assert_eq!(report("jobs", &usage("x")), USAGE);
+    }
+}

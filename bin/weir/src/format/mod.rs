@@ -1,0 +1,409 @@
+//! The format language of `weir jobs -o`: text with fields in braces, after Flux's and Python's.
+//!
+//! ```text
+//! format = { text | "{{" | "}}" | [ "?:" ] [ "+:" ] "{" field [ "!" conversion ] [ ":" spec ] "}" }
+//! spec   = [[fill] align] [width] ["." precision] [type] ["h"]        align = < > ^   type = s d f
+//! conversion = F duration, as 1.5m | H duration, as 0:01:30 | d time, as Nov30 14:00 | D time, as 2026-11-30T14:00:00
+//! ```
+//! `h` writes `-` for what is empty or zero. `?:` leaves a column out when it is empty in every row, `+:` widens it to its
+//! widest value; both look at all rows first. [`fields`] says which fields there are, [`spec`] reads and applies a spec.
+//!
+//! Invariants: what a field shows never contains a control character; a header cell takes the same columns as its values.
+
+pub mod fields;
+pub mod spec;
+
+use crate::failure::usage;
+use crate::row::Row;
+use crate::text;
+use fields::{Context, Source};
+use spec::{Conversion, Spec};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Longest format taken.
+const FORMAT_BYTES_MAX: usize = 4096;
+
+/// The columns of `weir jobs` at a terminal.
+pub const TERMINAL: &str = "{id.f58:>12} ?:{queue:<8.8} +:{username:<8} +:{name:<10} {status_abbrev:>2} {ntasks:>6h} {nnodes:>6h} \
+                            {contextual_time!F:>8h} {contextual_info}";
+/// The columns of `weir jobs` into a pipe or file: always the same, nothing cut, no cell empty.
+pub const PLAIN: &str = "{id.f58:>12} {queue:<8h} {username:<8h} {name:<10h} {status_abbrev:>2h} {ntasks:>6h} {nnodes:>6h} \
+                         {contextual_time!F:>8h} {contextual_info:h}";
+
+/// Formats that have a name, with a line about each.
+pub const NAMED: [(&str, &str, &str); 4] = [
+    ("default", "what is shown without -o", PLAIN),
+    (
+        "long",
+        "with status, times and the whole reason",
+        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {urgency:>3} {priority:>10h} {ntasks:>6h} {nnodes:>6h} \
+         {t_submit!d:>11h} {contextual_time!F:>8h} {contextual_info}",
+    ),
+    (
+        "deps",
+        "with dependencies",
+        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status_abbrev:>2} {urgency:>3} {dependencies}",
+    ),
+    (
+        "endreason",
+        "how and when jobs ended",
+        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {t_inactive!d:>11h} {returncode:>5h} {inactive_reason}",
+    ),
+];
+
+/// One piece of a format.
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Field(Column),
+}
+
+#[derive(Debug)]
+struct Column {
+    source: Source,
+    conversion: Option<Conversion>,
+    spec: Spec,
+    collapse: bool,
+    expand: bool,
+}
+
+/// A format, read and checked.
+#[derive(Debug)]
+pub struct Format {
+    parts: Vec<Part>,
+}
+
+/// What became of each column after looking at all rows.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Per part: `None` if it is left out, else its width if that differs from the spec's.
+    columns: Vec<Option<Option<usize>>>,
+}
+
+impl Format {
+    /// Reads a format, or the name of one.
+    ///
+    /// # Errors
+    /// What was met, where and what was expected.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        if text.len() > FORMAT_BYTES_MAX {
+            return Err(usage(format!(
+                "--format: {} bytes, {FORMAT_BYTES_MAX} are allowed",
+                text.len()
+            )));
+        }
+        if let Some((_, _, named)) = NAMED.iter().find(|(name, _, _)| *name == text) {
+            return Self::parse(named);
+        }
+        if !text.contains('{') {
+            let names: Vec<&str> = NAMED.iter().map(|(name, _, _)| *name).collect();
+            return Err(usage(format!(
+                "--format={text}: neither a format with {{fields}} nor one of {} (see 'weir jobs --format=help')",
+                names.join(", ")
+            )));
+        }
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if let Some(after) = rest.strip_prefix("{{") {
+                literal.push('{');
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("}}") {
+                literal.push('}');
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix('{') {
+                let Some((inner, after)) = after.split_once('}') else {
+                    return Err(usage(format!(
+                        "--format: '{{{after}': a brace '{{' is not closed"
+                    )));
+                };
+                let mut column = column(inner)?;
+                loop {
+                    if let Some(shorter) = literal.strip_suffix("?:") {
+                        column.collapse = true;
+                        literal.truncate(shorter.len());
+                    } else if let Some(shorter) = literal.strip_suffix("+:") {
+                        column.expand = true;
+                        literal.truncate(shorter.len());
+                    } else {
+                        break;
+                    }
+                }
+                if !literal.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                }
+                parts.push(Part::Field(column));
+                rest = after;
+            } else if c == '}' {
+                return Err(usage(format!(
+                    "--format: '{rest}': a '}}' without '{{'; write '}}}}' for a brace"
+                )));
+            } else {
+                literal.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The attributes of job-list this format needs.
+    #[must_use]
+    pub fn attributes(&self) -> BTreeSet<&'static str> {
+        self.parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Field(column) => Some(column.source.attributes().iter().copied()),
+                Part::Text(_) => None,
+            })
+            .flatten()
+            .collect()
+    }
+
+    /// True if all rows must be seen before the first is written.
+    #[must_use]
+    pub fn looks_ahead(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| matches!(part, Part::Field(column) if column.collapse || column.expand))
+    }
+
+    /// The layout that leaves nothing out and widens nothing.
+    #[must_use]
+    pub fn as_written(&self) -> Layout {
+        Layout {
+            columns: vec![Some(None); self.parts.len()],
+        }
+    }
+
+    /// The layout for these rows.
+    #[must_use]
+    pub fn fitted(&self, rows: &[Row], context: &Context) -> Layout {
+        let mut cell = String::new();
+        let columns = self
+            .parts
+            .iter()
+            .map(|part| {
+                let Part::Field(column) = part else {
+                    return Some(None);
+                };
+                if !column.collapse && !column.expand {
+                    return Some(None);
+                }
+                let mut widest = 0;
+                for row in rows {
+                    cell.clear();
+                    column.spec.bare().write(
+                        &column.source.value(row, context),
+                        column.conversion,
+                        &mut cell,
+                    );
+                    widest = widest.max(text::width(&cell));
+                }
+                match (widest, column.collapse) {
+                    (0, true) => None,
+                    _ if column.expand => Some(Some(
+                        widest
+                            .max(text::width(column.source.heading()))
+                            .max(column.spec.width),
+                    )),
+                    _ => Some(None),
+                }
+            })
+            .collect();
+        Layout { columns }
+    }
+
+    /// Appends the line of headings.
+    pub fn write_header(&self, layout: &Layout, out: &mut String) {
+        self.write(layout, out, |column, width, out| {
+            column
+                .spec
+                .with_width(width)
+                .write_heading(column.source.heading(), out);
+        });
+    }
+
+    /// Appends the line of one job, without a line break; returns where in it the status stands.
+    pub fn write_row(
+        &self,
+        row: &Row,
+        context: &Context,
+        layout: &Layout,
+        out: &mut String,
+    ) -> Option<Range<usize>> {
+        let mut status = None;
+        self.write(layout, out, |column, width, out| {
+            let start = out.len();
+            column.spec.with_width(width).write(
+                &column.source.value(row, context),
+                column.conversion,
+                out,
+            );
+            if column.source.is_status() {
+                status = Some(start..out.len());
+            }
+        });
+        status
+    }
+
+    fn write(
+        &self,
+        layout: &Layout,
+        out: &mut String,
+        mut cell: impl FnMut(&Column, Option<usize>, &mut String),
+    ) {
+        let start = out.len();
+        let mut left_out = false;
+        for (part, column) in self.parts.iter().zip(&layout.columns) {
+            match (part, column) {
+                // The text after a column that is left out goes with it.
+                (Part::Text(_), _) if left_out => left_out = false,
+                (Part::Text(text), _) => out.push_str(text),
+                (Part::Field(_), None) => left_out = true,
+                (Part::Field(field), Some(width)) => {
+                    left_out = false;
+                    cell(field, *width, out);
+                }
+            }
+        }
+        // Padding of the last column is of no use to anybody.
+        let end = start + out[start..].trim_end_matches(' ').len();
+        out.truncate(end);
+    }
+}
+
+fn column(inner: &str) -> anyhow::Result<Column> {
+    let (head, spec) = inner
+        .split_once(':')
+        .map_or((inner, ""), |(head, spec)| (head, spec));
+    let (name, conversion) = match head.split_once('!') {
+        None => (head, None),
+        Some((name, conversion)) => (
+            name,
+            Some(
+                Conversion::parse(conversion)
+                    .map_err(|error| usage(format!("--format: '{{{inner}}}': {error}")))?,
+            ),
+        ),
+    };
+    let Some(source) = Source::find(name) else {
+        return Err(usage(format!(
+            "--format: '{{{inner}}}': unknown field '{name}'; 'weir jobs --format=help' lists them"
+        )));
+    };
+    let spec =
+        Spec::parse(spec).map_err(|error| usage(format!("--format: '{{{inner}}}': {error}")))?;
+    Ok(Column {
+        source,
+        conversion,
+        spec,
+        collapse: false,
+        expand: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(json: &str) -> Vec<Row> {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn shown(format: &str, rows: &[Row]) -> Vec<String> {
+        let format = Format::parse(format).unwrap();
+        let context = Context { now: 1000.0 };
+        let layout = if format.looks_ahead() {
+            format.fitted(rows, &context)
+        } else {
+            format.as_written()
+        };
+        let mut lines = vec![String::new()];
+        format.write_header(&layout, &mut lines[0]);
+        for row in rows {
+            let mut line = String::new();
+            format.write_row(row, &context, &layout, &mut line);
+            lines.push(line);
+        }
+        lines
+    }
+
+    #[test]
+    fn fields_are_written_with_their_spec() {
+        let jobs = rows(
+            r#"[{"id":1234,"name":"sleep","state":16,"ntasks":2,"t_run":910.0,"nodelist":"node0"}]"#,
+        );
+        assert_eq!(
+            shown(
+                "{id.dec:>6}|{name:<8}|{name:.3}|{name:^7}|{ntasks:04d}|{status}|{runtime!F:>6}|{runtime:.1f}|{{x}}",
+                &jobs
+            ),
+            [
+                " JOBID|NAME    |NAME| NAME  |NTASKS|STATUS|RUNTIME|RUNTIME|{x}",
+                "  1234|sleep   |sle| sleep |0002|RUN|  1.5m|90.0|{x}"
+            ]
+        );
+    }
+
+    #[test]
+    fn empty_columns_are_left_out_and_wide_ones_widened_when_asked() {
+        let one = rows(r#"[{"id":1,"name":"a"},{"id":2,"name":"long name"}]"#);
+        assert_eq!(
+            shown("{id.dec:>5} ?:{queue:<8} +:{name:<4} {state}", &one),
+            ["JOBID NAME      STATE", "    1 a", "    2 long name"]
+        );
+        let two = rows(r#"[{"id":1,"name":"a","queue":"debug","state":8}]"#);
+        assert_eq!(
+            shown("{id.dec:>5} ?:{queue:<8} +:{name:<4} {state}", &two),
+            ["JOBID QUEUE    NAME STATE", "    1 debug    a    SCHED"]
+        );
+    }
+
+    #[test]
+    fn plain_columns_are_stable_and_never_empty() {
+        let jobs = rows(
+            r#"[{"id":1234,"state":8,"priority":16,"urgency":16},{"id":5,"name":"x\ny","state":64,"result":1,"userid":0,"ntasks":1}]"#,
+        );
+        for line in &shown(PLAIN, &jobs)[1..] {
+            assert!(line.split_whitespace().count() >= 9, "{line}");
+            assert!(!line.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn named_formats_and_only_the_attributes_needed() {
+        for (name, _, _) in NAMED {
+            assert!(Format::parse(name).is_ok(), "{name}");
+        }
+        let needed = Format::parse("{id} {runtime} {name}").unwrap().attributes();
+        assert_eq!(
+            needed.into_iter().collect::<Vec<_>>(),
+            ["name", "t_cleanup", "t_inactive", "t_run"]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_format_is_named() {
+        for (format, expected) in [
+            ("{nosuch}", "unknown field 'nosuch'"),
+            ("{id", "not closed"),
+            ("{id}}", "a '}' without '{'"),
+            ("{id!x}", "conversion 'x'"),
+            ("{id:>x}", "'>x'"),
+            ("plain", "neither a format with {fields} nor one of default"),
+        ] {
+            assert!(
+                Format::parse(format)
+                    .unwrap_err()
+                    .to_string()
+                    .contains(expected),
+                "{format}"
+            );
+        }
+    }
+}

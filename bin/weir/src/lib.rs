@@ -1,0 +1,73 @@
+//! The command line of weir: `weir submit`, `weir jobs`, `weir start` and the others, as a library so that tests can reach it.
+//!
+//! ```text
+//! cli            which commands there are                cmd/*        one command a file, its doc is its help
+//! connect uri    a session with an instance              attach/      following one job: output, input, status
+//! listing row    asking for jobs, what a job is          format/      the columns of a listing
+//! jobspec/       options to a jobspec                    supervise/   keeping the daemons of 'weir start' running
+//! failure        one line and an exit status             output text  terminals, colours, widths
+//! ```
+//! A command is one short conversation over one connection on a single-threaded runtime; nothing is read or started that the
+//! command does not need, so that the whole process takes a few milliseconds.
+//!
+//! Invariants: what comes from a job reaches a terminal escaped; an error is one line on standard error that names the thing
+//! and the remedy; a JSON document has the same keys and types whatever was found.
+
+pub mod attach;
+pub mod backoff;
+pub mod cli;
+pub mod cmd;
+pub mod connect;
+pub mod each;
+pub mod eventtext;
+pub mod failure;
+pub mod format;
+pub mod ids;
+pub mod jobspec;
+pub mod listing;
+pub mod locale;
+pub mod outcome;
+pub mod output;
+pub mod query;
+pub mod row;
+pub mod stats;
+pub mod status;
+pub mod supervise;
+pub mod table;
+pub mod text;
+pub mod uri;
+pub mod users;
+pub mod when;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+/// Runs the command line `words` (the program's name first) and gives the status to exit with.
+#[must_use]
+pub fn run(words: Vec<std::ffi::OsString>) -> u8 {
+    let cli = match cli::Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let shown = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp
+                    | ErrorKind::DisplayVersion
+                    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            if shown {
+                // A closed pipe is all that can be wrong, and nobody is there to tell.
+                let _ = error.print();
+                return u8::try_from(error.exit_code()).unwrap_or(failure::USAGE);
+            }
+            let words: Vec<String> = words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            return failure::report_usage(&cli::command_words(&words), &error);
+        }
+    };
+    match cli.command.run() {
+        Ok(()) => 0,
+        Err(error) => failure::report(cli.command.name(), &error),
+    }
+}

@@ -1,0 +1,152 @@
+//! One daemon: which program, with which arguments, and what it said last.
+//!
+//! Standard output and error go to its log, appended. A log that has grown beyond a bound is put aside before the next start,
+//! one generation deep.
+
+use anyhow::{Context as _, bail};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::process::{Child, Command};
+
+/// A log above this is put aside at the next start.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// How much of a log's end is looked at for the last words.
+const LAST_WORDS_BYTES: u64 = 4096;
+/// Where the programs are, if not beside our own.
+pub const EXEC_DIR: &str = "WEIR_EXEC_DIR";
+
+/// A program to be kept running.
+#[derive(Debug, Clone)]
+pub struct Daemon {
+    /// Its name.
+    pub name: &'static str,
+    /// Its file.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where what it prints goes.
+    pub log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The program or the log cannot be opened.
+    pub fn spawn(&self) -> anyhow::Result<Child> {
+        let log = self
+            .open_log()
+            .with_context(|| format!("log {}", self.log.display()))?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            // A job's surroundings are not a daemon's.
+            .env_remove("WEIR_JOB_ID")
+            .env_remove("FLUX_JOB_ID")
+            .env_remove("WEIR_URI")
+            .env_remove("FLUX_URI");
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))
+    }
+
+    fn open_log(&self) -> std::io::Result<File> {
+        if fs::metadata(&self.log).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
+            fs::rename(&self.log, self.log.with_extension("log.1"))?;
+        }
+        OpenOptions::new().append(true).create(true).open(&self.log)
+    }
+
+    /// The last line in its log, without its name before it.
+    #[must_use]
+    pub fn last_words(&self) -> Option<String> {
+        let mut file = File::open(&self.log).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))
+            .ok()?;
+        let mut tail = Vec::new();
+        file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
+        let text = String::from_utf8_lossy(&tail);
+        let line = text
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())?
+            .trim();
+        Some(
+            line.strip_prefix(self.name)
+                .and_then(|rest| rest.strip_prefix(": "))
+                .unwrap_or(line)
+                .to_owned(),
+        )
+    }
+}
+
+/// Finds a program of weir: in `WEIR_EXEC_DIR`, else beside this program.
+///
+/// # Errors
+/// It is not there; the text says where it was looked for.
+pub fn find(name: &str) -> anyhow::Result<PathBuf> {
+    let dir = match std::env::var_os(EXEC_DIR) {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => {
+            let own = std::env::current_exe().context("the place of this program")?;
+            own.parent().map(Path::to_owned).unwrap_or_default()
+        }
+    };
+    let program = dir.join(name);
+    if !program.is_file() {
+        bail!(
+            "{} is not there; build it ('cargo build'), or set {EXEC_DIR} to the directory that holds weir's programs",
+            program.display()
+        );
+    }
+    Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_what_it_said_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon {
+            name: "weir-x",
+            program: "/x".into(),
+            arguments: Vec::new(),
+            log: dir.path().join("x.log"),
+        };
+        assert_eq!(daemon.last_words(), None);
+        fs::write(
+            &daemon.log,
+            format!("{}\nweir-x: in use\n\n", "y".repeat(10_000)),
+        )
+        .unwrap();
+        assert_eq!(daemon.last_words().unwrap(), "in use");
+    }
+
+    #[test]
+    fn a_log_that_has_grown_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon {
+            name: "weir-x",
+            program: "/x".into(),
+            arguments: Vec::new(),
+            log: dir.path().join("x.log"),
+        };
+        File::create(&daemon.log)
+            .unwrap()
+            .set_len(LOG_BYTES_MAX + 1)
+            .unwrap();
+        daemon.open_log().unwrap();
+        assert_eq!(fs::metadata(&daemon.log).unwrap().len(), 0);
+        assert!(dir.path().join("x.log.1").exists());
+    }
+}

@@ -1,0 +1,150 @@
+//! When an instance is ready: the job-manager answers, the listing service is there, the scheduler has said hello.
+
+use super::{Report, Supervisor};
+use crate::connect::Session;
+use crate::uri::Place;
+use anyhow::bail;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The wait between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// An instance with a large store takes a while; more than this is a fault.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+/// Ends of a daemon before the instance was ready that are put up with.
+const ENDS_MAX: u32 = 3;
+
+/// The resources of an instance, as far as they are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Nodes.
+    pub nodes: u64,
+    /// Cores.
+    pub cores: u64,
+}
+
+/// Waits until the job-manager answers.
+///
+/// # Errors
+/// It ended instead, or did not answer in time.
+pub async fn manager(supervisor: &mut Supervisor, place: &Place) -> anyhow::Result<Session> {
+    until(
+        supervisor,
+        "weir-job-manager does not answer",
+        0,
+        async || {
+            let session = Session::open_at(place).await.ok()?;
+            session
+                .call_unit("job-manager.ping", &json!({"seq": 0}))
+                .await
+                .ok()?;
+            Some(session)
+        },
+    )
+    .await
+}
+
+/// Waits until the listing service is there and jobs can be started.
+///
+/// # Errors
+/// A daemon gave up or keeps ending, or it takes too long.
+pub async fn all(supervisor: &mut Supervisor, session: &Session) -> anyhow::Result<Resources> {
+    until(
+        supervisor,
+        "weir-job-info does not answer",
+        ENDS_MAX,
+        async || {
+            session
+                .call_unit("job-list.ping", &json!({"seq": 0}))
+                .await
+                .ok()
+        },
+    )
+    .await?;
+    until(
+        supervisor,
+        "weir-job-runner does not answer",
+        ENDS_MAX,
+        async || {
+            let status: QueueStatus = session
+                .call("job-manager.queue-status", &named_queue(session).await)
+                .await
+                .ok()?;
+            (status.blocked.as_deref() != Some("scheduler")).then_some(())
+        },
+    )
+    .await?;
+    Ok(resources(session).await.unwrap_or_default())
+}
+
+#[derive(Deserialize)]
+struct QueueStatus {
+    #[serde(default)]
+    blocked: Option<String>,
+}
+
+/// `{}`, or the name of some queue where there are several.
+async fn named_queue(session: &Session) -> Value {
+    let list: Result<protocol::job_manager::QueueListResponse, _> =
+        session.call("job-manager.queue-list", &json!({})).await;
+    match list.ok().and_then(|list| list.queues.into_iter().next()) {
+        Some(name) => json!({"name": name}),
+        None => json!({}),
+    }
+}
+
+async fn until<T>(
+    supervisor: &mut Supervisor,
+    what: &str,
+    ends_max: u32,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> anyhow::Result<T> {
+    let started = Instant::now();
+    let mut ends = 0;
+    loop {
+        // The look itself is bounded by the connection: a daemon that ends closes it.
+        if let Some(found) = look().await {
+            return Ok(found);
+        }
+        tokio::select! {
+            report = supervisor.report() => match report {
+                Report::Final { name, said } => bail!("{name}: {said}"),
+                Report::Ended { name, how, said, .. } => {
+                    ends += 1;
+                    if ends > ends_max {
+                        bail!("{name} {how}{}", said.map_or_else(String::new, |said| format!(": {said}")));
+                    }
+                }
+            },
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if started.elapsed() > READY_WITHIN {
+            bail!(
+                "{what} after {} s; its log is in the state directory",
+                READY_WITHIN.as_secs()
+            );
+        }
+    }
+}
+
+/// Asks for what there is to run jobs on.
+async fn resources(session: &Session) -> Option<Resources> {
+    let status: Value = session
+        .call("resource.sched-status", &json!({}))
+        .await
+        .ok()?;
+    let mut found = Resources::default();
+    for group in status.pointer("/all/execution/R_lite")?.as_array()? {
+        let count = |value: Option<&Value>| {
+            value
+                .and_then(Value::as_str)
+                .and_then(|text| text.parse::<job::idset::Idset>().ok())
+                .map_or(0, |set| set.count())
+        };
+        let nodes = count(group.get("rank"));
+        found.nodes += nodes;
+        found.cores += nodes * count(group.pointer("/children/core"));
+    }
+    Some(found)
+}
