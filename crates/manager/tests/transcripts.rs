@@ -397,11 +397,8 @@ impl Script {
     }
 }
 
-fn run(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata")
-        .join(format!("{name}.txt"));
-    let script = std::fs::read_to_string(&path).unwrap();
+/// Plays a script in a world of its own; what a transcript of it should look like.
+fn played(script: &str) -> String {
     let mut state = Script::new();
     for line in script.lines() {
         if let Some(command) = line.strip_prefix("> ") {
@@ -413,19 +410,61 @@ fn run(name: &str) {
             state.text.push('\n');
         }
     }
+    state.text
+}
+
+/// Holds a file against what it should be, or rewrites it.
+fn settle(path: &Path, is: &str, should_be: &str) {
+    if is == should_be {
+        return;
+    }
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &state.text).unwrap();
-    } else if state.text != script {
-        let differs = state
-            .text
-            .lines()
-            .zip(script.lines())
-            .position(|(met, want)| met != want);
-        let at = differs.unwrap_or_else(|| state.text.lines().count().min(script.lines().count()));
-        let (met, want) = (state.text.lines().nth(at), script.lines().nth(at));
-        panic!(
-            "{name}.txt:{}\nwant {want:?}\nmet  {met:?}\n(UPDATE=1 rewrites the file)",
-            at + 1
+        return std::fs::write(path, should_be).unwrap();
+    }
+    let differs = should_be
+        .lines()
+        .zip(is.lines())
+        .position(|(met, want)| met != want);
+    let at = differs.unwrap_or_else(|| should_be.lines().count().min(is.lines().count()));
+    let (met, want) = (should_be.lines().nth(at), is.lines().nth(at));
+    let path = path.display();
+    panic!(
+        "{path}:{}\nwant {want:?}\nmet  {met:?}\n(UPDATE=1 rewrites the file)",
+        at + 1
+    );
+}
+
+fn run(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let path = folder.join(format!("{name}.txt"));
+    let script = std::fs::read_to_string(&path).unwrap();
+    settle(&path, &script, &played(&script));
+}
+
+/// The specification's `script` blocks are played, and every method of the core stands in it.
+#[test]
+fn the_examples_of_the_specification_are_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rfc/7_job_manager.md");
+    let is = std::fs::read_to_string(&path).unwrap();
+    let mut should_be = String::new();
+    let mut rest = is.as_str();
+    let mut examples = 0;
+    while let Some((before, after)) = rest.split_once("```script\n") {
+        let (script, after) = after.split_once("```\n").unwrap();
+        should_be.push_str(before);
+        should_be.push_str("```script\n");
+        should_be.push_str(&played(script));
+        should_be.push_str("```\n");
+        rest = after;
+        examples += 1;
+    }
+    should_be.push_str(rest);
+    assert!(examples >= 6);
+    settle(&path, &is, &should_be);
+    for (topic, ..) in protocol::method::METHODS {
+        assert!(
+            is.contains(&format!("| `{topic}` |")),
+            "{topic} is not in the specification"
         );
     }
 }

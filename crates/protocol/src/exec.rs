@@ -7,7 +7,7 @@
 //!       ── exception* ───────────▶
 //!       ── finish ───────────────▶  may carry `release`, then it ends the exchange
 //!       ── release … final ──────▶  ends the exchange
-//!       ◀─ SERVICE.kill, .cancel ─  [weir] signals, and fatal exceptions of running jobs
+//!       ◀─ SERVICE.kill, .cancel ─  (weir) signals, and fatal exceptions of running jobs
 //! ```
 
 use std::borrow::Cow;
@@ -66,7 +66,7 @@ pub struct StartResponse<'a> {
 pub struct FinishData<'a> {
     /// wait(2) status.
     pub status: i32,
-    /// [weir] The release that would follow at once.
+    /// (weir) The release that would follow at once.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub release: Option<ReleaseData<'a>>,
 }

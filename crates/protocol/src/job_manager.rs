@@ -40,7 +40,7 @@ pub struct UrgencyResponse {
     pub seq: u64,
 }
 
-/// `priority` [weir]: `{jobs:[[id,urgency]…]}`; ids may repeat, order counts.
+/// `priority` (weir): `{jobs:[[id,urgency]…]}`; ids may repeat, order counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriorityRequest {
     /// Ids and urgencies.
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for PriorityResult {
     }
 }
 
-/// `raise`: `{id:I, severity:I, type:s, note?:s, wait_status?:I}`; the answer has no payload, [weir] or `{seq:I}`.
+/// `raise`: `{id:I, severity:I, type:s, note?:s, wait_status?:I}`; the answer has no payload, (weir) or `{seq:I}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaiseRequest<'a> {
     /// The job.
@@ -338,7 +338,7 @@ pub struct AllocQueryResponse {
     pub running: u64,
 }
 
-/// `lookup` [weir]: `{id:I, keys:[s…]}` of `jobspec`, `J`, `R`, `eventlog`; answers `{id, userid, seq, KEY:s…}`.
+/// `lookup` (weir): `{id:I, keys:[s…]}` of `jobspec`, `J`, `R`, `eventlog`; answers `{id, userid, seq, KEY:s…}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookupRequest<'a> {
     /// The job.
@@ -374,7 +374,7 @@ pub struct LookupResponse<'a> {
     pub eventlog_seq: Option<u32>,
 }
 
-/// `events` [weir] (streaming): `{allow?:[s], deny?:[s], from?:s, after?:I, epoch?:s, ids?:[I]}`.
+/// `events` (weir) (streaming): `{allow?:[s], deny?:[s], from?:s, after?:I, epoch?:s, ids?:[I]}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsRequest {
     /// Only events of these names.
