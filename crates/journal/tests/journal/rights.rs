@@ -1,0 +1,79 @@
+//! Who sees what: the owner everything, a guest the entries of their own jobs.
+
+use job::JobId;
+use journal::{Filter, Format, Rights, Start};
+
+use crate::world::{World, small};
+
+#[test]
+fn a_guest_sees_their_own_jobs_and_no_logs_and_is_still_told_how_far() {
+    let mut world = World::new(small(100));
+    world.commit(&[(0, "online"), (1, "submit"), (2, "submit"), (2, "validate")]);
+    let guest = Filter::all(Rights::User(2));
+    world
+        .add(1, Start::All, guest.clone(), Format::Native)
+        .unwrap();
+    world.add(2, Start::Now, guest, Format::Native).unwrap();
+    world.settle();
+    assert_eq!(world.got[&1].backlog, [3, 4]);
+    world.commit(&[(1, "memo"), (4, "submit"), (0, "offline")]);
+    world.wait(6.0);
+    assert_eq!(world.got[&1].live, [6]);
+    assert_eq!(world.got[&2].live, [6]);
+    assert_eq!(world.got[&2].told, 7);
+}
+
+#[test]
+fn ids_name_the_jobs_a_stream_is_about() {
+    let mut world = World::new(small(100));
+    let all: Vec<(u64, &str)> = (1..=20).map(|job| (job, "submit")).collect();
+    world.commit(&all);
+    world.commit(&[(5, "clean"), (0, "online")]);
+    let ids = [11, 5, 7, 4711, 3, 2].map(JobId);
+    world
+        .add(
+            1,
+            Start::All,
+            Filter::all(Rights::Owner).of_jobs(ids),
+            Format::Native,
+        )
+        .unwrap();
+    world
+        .add(
+            2,
+            Start::Active,
+            Filter::all(Rights::User(1)).of_jobs(ids),
+            Format::Native,
+        )
+        .unwrap();
+    world.settle();
+    let mut backlog = world.got[&1].backlog.clone();
+    backlog.sort_unstable();
+    assert_eq!(backlog, [2, 3, 5, 7, 11, 21]);
+    assert_eq!(
+        world.got[&2].backlog,
+        [3, 7, 11],
+        "5 is inactive, 2 is another's"
+    );
+    assert_eq!(world.reads, 4, "two pages each: only what is named is read");
+    world.commit(&[(7, "memo"), (8, "memo"), (0, "offline"), (4711, "submit")]);
+    world.wait(0.1);
+    assert_eq!(world.got[&1].live, [23, 26]);
+    assert_eq!(world.got[&2].live, [23, 26]);
+}
+
+#[test]
+fn there_are_as_many_listeners_as_may_be_and_no_more() {
+    let mut world = World::new(journal::Limits {
+        listeners: 2,
+        ..small(10)
+    });
+    world.tap(1, Start::Now);
+    world.tap(2, Start::Now);
+    let refused = world
+        .add(3, Start::Now, Filter::all(Rights::Owner), Format::Native)
+        .unwrap_err();
+    assert_eq!(refused.errnum(), 11);
+    world.fan.remove(journal::ListenerId(1));
+    world.tap(3, Start::Now);
+}

@@ -1,0 +1,71 @@
+//! The examples of `rfc/3_journal.md` are what the journal sends.
+
+use job::Timestamp;
+use journal::{Filter, Format, ListenerId, Rights, Start};
+use serde_json::Value;
+
+use crate::world::{World, small};
+
+fn examples(after: &str) -> Vec<Value> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rfc/3_journal.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rest = text
+        .split(&format!("<!-- {after} -->"))
+        .nth(1)
+        .unwrap_or_else(|| panic!("no example {after}"));
+    let block = rest
+        .split("```json\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    block
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_streams_of_the_spec_are_the_streams_of_the_code() {
+    let mut world = World::new(small(100));
+    world.commit(&[(0, "online"), (7, "submit"), (7, "validate")]);
+    world
+        .add(1, Start::All, Filter::all(Rights::Owner), Format::Native)
+        .unwrap();
+    world
+        .add(2, Start::All, Filter::all(Rights::Owner), Format::Flux)
+        .unwrap();
+    world.settle();
+    world.commit(&[(7, "annotations"), (7, "alloc")]);
+    world.wait(5.0);
+    assert_eq!(world.got[&1].responses, examples("native stream"));
+    assert_eq!(world.got[&2].responses, examples("flux stream"));
+    world.tap(3, crate::world::after(5));
+    world.wait(0.1);
+    assert_eq!(world.got[&3].responses, examples("resumed"));
+    world.commit(&[(7, "memo")]);
+    world.fan.set_writable(ListenerId(3), false);
+    let mut out = Vec::new();
+    assert!(
+        !world
+            .fan
+            .flush(ListenerId(3), Timestamp(world.now), &mut out)
+    );
+    let mark = world.fan.mark_payload(ListenerId(3)).unwrap();
+    assert_eq!(
+        [serde_json::from_slice::<Value>(&mark[..mark.len() - 1]).unwrap()],
+        examples("mark")[..]
+    );
+    let refused = world
+        .add(
+            4,
+            crate::world::after(400),
+            Filter::all(Rights::Owner),
+            Format::Native,
+        )
+        .unwrap_err();
+    let expected = &examples("refused")[0];
+    assert_eq!(expected["errnum"], refused.errnum());
+    assert_eq!(expected["errstr"], refused.to_string());
+}
