@@ -207,15 +207,13 @@ impl Manager {
 
     /// Tells the exec service of the fatal exception of a job it has.
     fn send_exec_cancel(&mut self, id: JobId) {
-        let (Some(link), Some(record)) = (&self.exec, self.jobs.get_mut(&id)) else {
+        let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };
         record.exec = Exec::Told;
-        let kind = record
-            .job
-            .exception
-            .as_ref()
-            .map_or("cancel", |exception| exception.kind.as_str());
+        let Some(link) = &self.exec else { return };
+        let exception = record.job.exception.as_ref();
+        let kind = exception.map_or("cancel", |exception| exception.kind.as_str());
         let payload = Object::new(16).id(id).value("type", kind).end();
         let (to, topic) = (link.sender, link.cancel.clone());
         self.effect(Action::Request {

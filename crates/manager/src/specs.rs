@@ -9,6 +9,8 @@ use bytes::Bytes;
 
 /// So many submissions are remembered with what was made of them.
 const RECENT_MAX: usize = 8;
+/// Longer ones are not.
+const RECENT_BYTES_MAX: usize = 64 << 10;
 
 /// The shared jobspecs.
 #[derive(Debug, Default)]
@@ -61,6 +63,9 @@ impl Specs {
 
     /// Remembers a good submission.
     pub(crate) fn remember(&mut self, recent: Recent) {
+        if recent.j.len() > RECENT_BYTES_MAX {
+            return;
+        }
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_back();
         }

@@ -161,14 +161,24 @@ fn invariant_7_reports_are_taken_without_room_up_to_a_bound_and_said_again_later
 #[test]
 fn nothing_is_answered_to_who_wants_no_answer() {
     let mut world = World::new();
+    let submit = submission(OWNER, JOBSPEC, 0, 4);
+    world.call(1, OWN, "job-ingest.submit", Some(&submit), false);
+    let id = world.manager_ids()[0].0;
+    world.durable(1);
+    let of_job = |json: &str| {
+        Some(wire::nul_terminated(
+            json.replace('$', &id.to_string()).as_bytes(),
+        ))
+    };
     for (topic, payload) in [
+        ("job-manager.wait", of_job(r#"{"id":$}"#)),
         ("job-manager.getinfo", None),
         ("job-manager.nosuch", None),
         ("job-manager.drain", None),
         ("job-manager.idle", None),
     ] {
         let call = manager::Call {
-            token: Token(1),
+            token: Token(77),
             sender: Sender(1),
             cred: OWN,
             topic: wire::Topic::from(topic),
@@ -178,4 +188,17 @@ fn nothing_is_answered_to_who_wants_no_answer() {
         };
         assert!(world.input(Input::Request(call)).is_empty(), "{topic}");
     }
+    let cancel = format!(r#"{{"id":{id},"severity":0,"type":"cancel"}}"#);
+    let actions = world.call(1, OWN, "job-manager.raise", Some(&cancel), false);
+    assert_eq!(actions.len(), 1, "the commit");
+    let answered = |action: &Action| {
+        matches!(
+            action,
+            Action::Respond {
+                token: Token(77),
+                ..
+            }
+        )
+    };
+    assert!(!world.durable(1).iter().any(answered));
 }

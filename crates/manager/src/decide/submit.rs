@@ -99,7 +99,7 @@ impl Manager {
                 );
                 return Err(Refusal::new(errno::EINVAL, text));
             }
-            stripped
+            Bytes::copy_from_slice(&stripped) // exactly its size: it is kept as long as the job
         } else {
             unvalidated(&unwrapped.jobspec)?
         };

@@ -55,6 +55,9 @@ impl Manager {
     pub(crate) fn wait(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: WaitRequest =
             parse(call).map_err(|_| Refusal::new(errno::EPROTO, "malformed wait request"))?;
+        if call.noresponse {
+            return Ok(Answer::Later); // a result that nobody hears is not taken
+        }
         let zombie = if request.id == JobId::ANY {
             self.zombies.keys().next().copied()
         } else {
