@@ -14,6 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::errno;
 
+/// [weir] Rows in one response, at most; others send one in each, which is taken as well.
+const BATCH_ROWS: u64 = 512;
+
 /// A question to `job-list.list`.
 #[derive(Debug, Clone)]
 pub struct Question {
@@ -82,6 +85,7 @@ impl Lister {
             "attrs": question.attributes,
             "since": question.since,
             "constraint": question.constraint,
+            "batch": BATCH_ROWS,
         });
         let stream = self.session.stream("job-list.list", &request).await?;
         Ok(Answer {

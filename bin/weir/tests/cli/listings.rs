@@ -1,0 +1,202 @@
+//! `weir jobs`, `weir info` and `weir wait`: what is asked of job-list, and what the answer looks like.
+
+use crate::fake::{Answer, Fake};
+use crate::{at, run};
+use serde_json::{Value, json};
+
+fn jobs() -> Vec<Value> {
+    vec![
+        json!({"version": 1, "jobs": [{"id": 1234, "userid": 0, "state": 8, "priority": 16, "urgency": 16, "ntasks": 1, "name": "wait"}]}),
+        json!({"jobs": [{"id": 1233, "userid": 0, "state": 16, "t_run": 10.0, "ntasks": 2, "nnodes": 1, "name": "a\u{1b}[2Jb", "nodelist": "node0"},
+                        {"id": 57, "userid": 0, "state": 64, "result": 2, "waitstatus": 768, "t_run": 1.0, "t_cleanup": 2.0, "name": "bad"}]}),
+    ]
+}
+
+fn one_job(id: u64) -> Value {
+    json!({"job": {"id": id, "state": 64, "result": 1, "waitstatus": 0, "name": "fine"}})
+}
+
+/// Knows 1234 and 57, which failed.
+fn by_id(_: &str, asked: &Value) -> Answer {
+    match asked["id"].as_u64() {
+        Some(1234) => Answer::Ok(one_job(1234)),
+        Some(57) => Answer::Ok(
+            json!({"job": {"id": 57, "state": 64, "result": 2, "waitstatus": 768, "name": "bad"}}),
+        ),
+        _ => Answer::Refuse(2, None),
+    }
+}
+
+#[test]
+fn a_listing_into_a_pipe_is_plain_whole_and_in_the_order_given() {
+    let fake = Fake::start(|_, _| Answer::Stream(jobs()));
+    let ran = run(&mut at(&fake, ["jobs"]));
+    let lines: Vec<Vec<&str>> = ran
+        .succeeds()
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        [
+            "JOBID", "QUEUE", "USER", "NAME", "ST", "NTASKS", "NNODES", "TIME", "INFO"
+        ]
+    );
+    assert_eq!(
+        lines[1],
+        ["ƒNH", "-", "root", "wait", "S", "1", "-", "-", "-"]
+    );
+    assert_eq!((lines[2][3], lines[2][8]), ("a\\x1b[2Jb", "node0"));
+    assert_eq!(lines[3][7..], ["1s", "Exit", "3"]);
+    let asked = fake.asked_for("job-list.list");
+    assert_eq!(
+        (&asked["max_entries"], &asked["since"]),
+        (&json!(1001), &json!(0.0))
+    );
+    assert_eq!(asked["constraint"]["and"][1], json!({"states": [62]}));
+    assert!(
+        asked["attrs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|attribute| attribute != "all")
+    );
+}
+
+#[test]
+fn only_so_many_are_shown_and_that_there_are_more_is_said() {
+    let fake = Fake::start(|_, _| Answer::Stream(jobs()));
+    let ran = run(&mut at(&fake, ["jobs", "-n", "-c", "2", "-o", "{id.dec}"]));
+    assert_eq!(ran.out(), "1234\n1233\n");
+    assert_eq!(ran.status(), 0);
+    assert!(
+        ran.err()
+            .contains("only the first 2 are shown; -c 0 shows all"),
+        "{}",
+        ran.err()
+    );
+    assert_eq!(fake.asked_for("job-list.list")["max_entries"], json!(3));
+}
+
+#[test]
+fn a15_json_is_one_document_with_an_array_whatever_the_count() {
+    let fake = Fake::start(by_id);
+    let document = |args: &[&str], status: i32| -> Value {
+        let ran = run(&mut at(&fake, args));
+        assert_eq!(ran.status(), status, "{}", ran.err());
+        serde_json::from_str(ran.out()).unwrap()
+    };
+    for command in ["info", "jobs"] {
+        assert_eq!(
+            document(&[command, "1234,57", "--json"], 0)["jobs"]
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
+        assert_eq!(
+            document(&[command, "1234", "--json"], 0)["jobs"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
+        let unknown = document(&[command, "99", "--json"], 1);
+        assert_eq!(
+            (
+                unknown["jobs"].as_array().unwrap().len(),
+                &unknown["errors"][0]["error"]
+            ),
+            (0, &json!("no such job ƒ2i"))
+        );
+        let bad = document(&[command, "abc", "1234", "--json"], 1);
+        assert_eq!(
+            (&bad["errors"][0]["id"], &bad["jobs"][0]["id"]),
+            (&json!("abc"), &json!(1234))
+        );
+    }
+    let none = Fake::start(|_, _| Answer::Stream(Vec::new()));
+    let ran = run(&mut at(&none, ["jobs", "--json"]));
+    assert_eq!(
+        ran.succeeds(),
+        "{\"jobs\":[],\"errors\":[],\"stale\":null}\n"
+    );
+}
+
+#[test]
+fn an_unknown_id_is_named_in_a_line_and_the_others_are_listed() {
+    let fake = Fake::start(by_id);
+    let ran = run(&mut at(
+        &fake,
+        ["jobs", "-n", "-o", "{id}", "1234", "99", "57"],
+    ));
+    assert_eq!(ran.out(), "ƒNH\nƒz\n");
+    ran.fails(1, &["no such job ƒ2i"]);
+    let ran = run(at(&fake, ["jobs", "-n", "-o", "{id}", "1234", "99"]).env("LC_ALL", "C"));
+    assert_eq!(ran.out(), "fNH\n");
+    ran.fails(1, &["no such job f2i"]);
+}
+
+#[test]
+fn a_list_of_an_instance_that_is_down_is_shown_as_stale() {
+    let fake = Fake::start_at("job-info.socket", |_, _| {
+        Answer::Stream(vec![json!({"jobs": [{"id": 5}], "stale": 12.4})])
+    });
+    let ran = run(&mut at(&fake, ["jobs", "-n", "-o", "{id.dec}"]));
+    assert_eq!((ran.out(), ran.status()), ("5\n", 0));
+    assert!(ran.err().contains("stale, 12s old"), "{}", ran.err());
+    let ran = run(&mut at(&fake, ["jobs", "--json"]));
+    assert_eq!(
+        serde_json::from_str::<Value>(ran.out()).unwrap()["stale"],
+        json!(12.4)
+    );
+    run(&mut at(&fake, ["jobs", "--fresh"])).fails(1, &["no instance at", "weir start"]);
+}
+
+#[test]
+fn a14_wait_names_what_did_not_succeed_and_why() {
+    let fake = Fake::start(|topic, asked| match topic {
+        "job-list.list" => Answer::Stream(vec![
+            json!({"jobs": [{"id": 1234}, {"id": 57}, {"id": 58}]}),
+        ]),
+        "job-list.list-id" if asked["id"] == json!(58) => Answer::Ok(
+            json!({"job": {"id": 58, "state": 64, "result": 2, "name": "dependent",
+            "exception_occurred": true, "exception_severity": 0, "exception_type": "dependency", "exception_note": "ƒz failed"}}),
+        ),
+        _ => by_id(topic, asked),
+    });
+    let ran = run(&mut at(&fake, ["wait", "--queue=g"]));
+    assert_eq!(ran.status(), 1);
+    assert_eq!(
+        ran.err(),
+        "weir: wait: ƒz (bad): Exit 3\nweir: wait: ƒ21 (dependent): Exception: dependency: ƒz failed\n"
+    );
+    let asked = fake.asked_for("job-list.list");
+    assert_eq!(asked["constraint"]["and"][1], json!({"queue": ["g"]}));
+    assert_eq!(fake.asked_for("job-list.list-id")["state"], json!(64));
+    let ran = run(&mut at(&fake, ["wait", "--queue=g", "--json"]));
+    let document: Value = serde_json::from_str(ran.out()).unwrap();
+    assert_eq!(
+        (ran.status(), document["jobs"].as_array().unwrap().len()),
+        (1, 3)
+    );
+    assert_eq!(
+        document["failed"][0],
+        json!({"id": 57, "f58": "ƒz", "name": "bad", "result": "FAILED", "returncode": 3, "reason": "Exit 3"})
+    );
+    assert_eq!(run(&mut at(&fake, ["wait", "1234"])).succeeds(), "");
+}
+
+#[test]
+fn counts_are_a_line() {
+    let fake = Fake::start(|topic, _| match topic {
+        "job-list.job-stats" => Answer::Ok(
+            json!({"job_states": {"sched": 2, "run": 1}, "successful": 4, "failed": 0, "canceled": 1, "timeout": 0}),
+        ),
+        _ => Answer::Stream(Vec::new()),
+    });
+    assert_eq!(
+        run(&mut at(&fake, ["jobs", "--stats-only"])).succeeds(),
+        "1 running, 4 completed, 0 failed, 2 pending, 1 canceled\n"
+    );
+}

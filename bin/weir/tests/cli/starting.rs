@@ -1,0 +1,72 @@
+//! `weir start` with daemons that are scripts: what is said when an instance cannot be, and how it ends.
+
+use crate::{run, weir};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+fn program(dir: &Path, name: &str, script: &str) {
+    let path = dir.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn programs(manager: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    program(dir.path(), "weir-job-manager", manager);
+    program(dir.path(), "weir-job-info", "exit 0");
+    program(dir.path(), "weir-job-runner", "exit 0");
+    dir
+}
+
+#[test]
+fn a_job_manager_that_cannot_start_is_quoted() {
+    let exec =
+        programs("echo 'weir-job-manager: /x: in use by process 7; stop it first' >&2; exit 78");
+    let state = tempfile::tempdir().unwrap();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(state.path())
+        .env("WEIR_EXEC_DIR", exec.path()));
+    ran.fails(
+        1,
+        &["start: weir-job-manager: /x: in use by process 7; stop it first"],
+    );
+    // The same for a private instance, and its directory is gone afterwards.
+    let temporary = tempfile::tempdir().unwrap();
+    let ran = run(weir(["start", "true"])
+        .env("WEIR_EXEC_DIR", exec.path())
+        .env("TMPDIR", temporary.path()));
+    ran.fails(1, &["in use by process 7"]);
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_job_manager_that_dies_at_once_is_not_tried_for_ever() {
+    let exec = programs("echo 'weir-job-manager: boom' >&2; exit 1");
+    let state = tempfile::tempdir().unwrap();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(state.path())
+        .env("WEIR_EXEC_DIR", exec.path()));
+    ran.fails(1, &["weir-job-manager ended with status 1: boom"]);
+}
+
+#[test]
+fn what_is_missing_or_cannot_be_made_is_named() {
+    let state = tempfile::tempdir().unwrap();
+    let nowhere = run(weir(["start", "--statedir"])
+        .arg(state.path())
+        .env("WEIR_EXEC_DIR", "/nonexistent"));
+    nowhere.fails(
+        1,
+        &[
+            "/nonexistent/weir-job-manager is not there",
+            "WEIR_EXEC_DIR",
+        ],
+    );
+    let file = state.path().join("file");
+    fs::write(&file, "").unwrap();
+    run(weir(["start", "--statedir"]).arg(file.join("x")))
+        .fails(1, &["cannot make the state directory", "--statedir"]);
+    run(weir(["start", "--statedir"]).arg(state.path().join("x".repeat(120))))
+        .fails(2, &["107 bytes", "--statedir"]);
+}
