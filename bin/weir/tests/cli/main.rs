@@ -1,5 +1,11 @@
 //! The whole program against a scripted instance: what it asks, what it prints, how it ends.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod errors;
 mod fake;
 mod follow;
