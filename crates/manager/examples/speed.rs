@@ -157,17 +157,11 @@ fn main() {
 
     let mut bench = Bench::new();
     let payload = submission(1);
-    let before = resident_bytes();
     let start = Instant::now();
     for _ in 0..jobs {
         bench.call(1, "job-ingest.submit", Some(payload.clone()), false);
     }
     rate("submit, one jobspec", jobs, start);
-    println!(
-        "{:<44} {:>12} B",
-        "  resident per pending job",
-        (resident_bytes().saturating_sub(before)) / jobs
-    );
 
     let ids = bench.ids.clone();
     let changes: Vec<Bytes> = ids

@@ -48,8 +48,8 @@ pub struct Manager {
     /// What ids count from; none before the first start.
     pub(crate) epoch_base: Option<Timestamp>,
     pub(crate) epoch_base_stored: bool,
-    /// Active jobs.
-    pub(crate) jobs: IdMap<Record>,
+    /// Active jobs. Boxed: a table that doubles moves pointers, not a million records.
+    pub(crate) jobs: IdMap<Box<Record>>,
     /// Waitable jobs that ended and were not waited for.
     pub(crate) zombies: BTreeMap<JobId, Box<Job>>,
     /// R of every job that holds resources, without `scheduling`.
@@ -171,7 +171,8 @@ impl Manager {
         self.count(job.state, 1);
         let jobspec = self.specs.take(stored.jobspec);
         self.waits.add_job(&job);
-        self.jobs.insert(id, Record::restored(job, jobspec));
+        self.jobs
+            .insert(id, Box::new(Record::restored(job, jobspec)));
         Ok(())
     }
 

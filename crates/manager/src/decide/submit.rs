@@ -161,7 +161,7 @@ impl Manager {
         self.count(job.state, 1);
         self.known.add(id, userid);
         self.waits.add_job(&job);
-        self.jobs.insert(id, Record::new(job, jobspec));
+        self.jobs.insert(id, Box::new(Record::new(job, jobspec)));
         self.stats.submits += 1;
         self.settle(id);
         Ok(Answer::Json(json(&SubmitResponse {
