@@ -1,0 +1,220 @@
+//! Links to the node processes: reached if they are there, started if they are not, started again when they die.
+//!
+//! One task a node. The engine talks to it through [`Nodes`]; what it says comes as [`NodeEvent`]s on one queue.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::messages::{FromNode, ToNode, from_line, to_line};
+use crate::node::READY_LINE;
+use crate::paths::{self, ShortDir};
+
+/// Messages on their way to one node process.
+const QUEUE_LEN_MAX: usize = 4096;
+/// Pause before a node process that could not be started is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How long the last words to the node processes may take.
+const RETIRE_WAIT: Duration = Duration::from_secs(2);
+
+/// How node processes are started.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeSetup {
+    pub(crate) statedir: PathBuf,
+    pub(crate) spares: usize,
+    pub(crate) supervisor: Option<u32>,
+}
+
+/// What a link brings.
+#[derive(Debug)]
+pub(crate) enum NodeEvent {
+    /// The node process can be talked to.
+    Up(u32),
+    /// It said this.
+    Said(u32, FromNode),
+    /// It is gone; the link sees to another one.
+    Down(u32),
+}
+
+/// All links.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    links: Vec<mpsc::Sender<Vec<u8>>>,
+    tasks: JoinSet<()>,
+}
+
+impl Nodes {
+    /// Starts the links; ranks are places in `names`.
+    pub(crate) fn start(
+        names: &[String],
+        setup: &NodeSetup,
+    ) -> anyhow::Result<(Nodes, mpsc::Receiver<NodeEvent>)> {
+        let (events, heard) = mpsc::channel(1024);
+        let mut nodes = Nodes {
+            links: Vec::new(),
+            tasks: JoinSet::new(),
+        };
+        for (rank, name) in (0u32..).zip(names) {
+            let dir = ShortDir::open(&setup.statedir).with_context(|| {
+                format!(
+                    "failed to open the state directory {}",
+                    setup.statedir.display()
+                )
+            })?;
+            let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
+            nodes.links.push(lines);
+            nodes.tasks.spawn(link(
+                rank,
+                name.clone(),
+                setup.clone(),
+                dir,
+                queue,
+                events.clone(),
+            ));
+        }
+        Ok((nodes, heard))
+    }
+
+    /// Sends a message. One to a node that is down is dropped: it is asked again for all it should know when it comes back.
+    pub(crate) fn send(&self, rank: u32, message: &ToNode) {
+        let Some(link) = self.links.get(rank as usize) else {
+            return;
+        };
+        if link.try_send(to_line(message)).is_err() {
+            warn!(node = rank, "a node process does not take what it is told");
+        }
+    }
+
+    /// Tells all node processes to end when they have no jobs left.
+    pub(crate) async fn retire(mut self) {
+        for rank in 0..u32::try_from(self.links.len()).unwrap_or(0) {
+            self.send(rank, &ToNode::Retire {});
+        }
+        self.links.clear();
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(RETIRE_WAIT, all).await;
+    }
+}
+
+async fn link(
+    rank: u32,
+    name: String,
+    setup: NodeSetup,
+    dir: ShortDir,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    events: mpsc::Sender<NodeEvent>,
+) {
+    let socket = dir.path(&paths::node_socket(&name));
+    loop {
+        match reach(&name, &setup, &socket).await {
+            Ok(stream) => {
+                // What was meant for the one before is of no use to this one.
+                while queue.try_recv().is_ok() {}
+                if events.send(NodeEvent::Up(rank)).await.is_err()
+                    || talk(rank, stream, &mut queue, &events).await
+                {
+                    return;
+                }
+                if events.send(NodeEvent::Down(rank)).await.is_err() {
+                    return;
+                }
+                debug!(node = name, "the node process hung up");
+            }
+            Err(error) => {
+                warn!(
+                    node = name,
+                    "failed to reach or start the node process: {error:#}"
+                );
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY_AFTER) => {}
+                    // The engine is ending.
+                    () = closed(&mut queue) => return,
+                }
+            }
+        }
+    }
+}
+
+async fn closed(queue: &mut mpsc::Receiver<Vec<u8>>) {
+    while queue.recv().await.is_some() {}
+}
+
+async fn reach(name: &str, setup: &NodeSetup, socket: &Path) -> anyhow::Result<UnixStream> {
+    if let Ok(stream) = UnixStream::connect(socket).await {
+        return Ok(stream);
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("weir-node")
+        .arg("--node")
+        .arg(name)
+        .arg("--statedir")
+        .arg(&setup.statedir);
+    command.arg("--spares").arg(setup.spares.to_string());
+    if let Some(supervisor) = setup.supervisor {
+        command.arg("--supervisor").arg(supervisor.to_string());
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(false);
+    let mut child = command.spawn().context("failed to start it")?;
+    let stdout = child.stdout.take().context("it has no standard output")?;
+    let mut lines = BufReader::new(stdout).lines();
+    let ready = lines.next_line().await;
+    // Whoever started it reaps it.
+    tokio::spawn(async move {
+        let _ = child.wait().await;
+    });
+    match ready {
+        Ok(Some(line)) if line == READY_LINE => UnixStream::connect(socket)
+            .await
+            .context("failed to connect to it"),
+        Ok(_) => anyhow::bail!("it ended before it was ready"),
+        Err(error) => Err(error).context("failed to hear from it"),
+    }
+}
+
+/// Moves lines both ways. True if the engine is ending.
+async fn talk(
+    rank: u32,
+    mut stream: UnixStream,
+    queue: &mut mpsc::Receiver<Vec<u8>>,
+    events: &mpsc::Sender<NodeEvent>,
+) -> bool {
+    let (read, mut write) = stream.split();
+    let mut read = BufReader::with_capacity(16 << 10, read);
+    let mut line = Vec::new();
+    loop {
+        tokio::select! {
+            got = read.read_until(b'\n', &mut line) => {
+                if !got.is_ok_and(|len| len > 0) || !line.ends_with(b"\n") {
+                    return false;
+                }
+                match from_line::<FromNode>(&line) {
+                    Ok(message) => {
+                        if events.send(NodeEvent::Said(rank, message)).await.is_err() {
+                            return true;
+                        }
+                    }
+                    Err(error) => warn!(node = rank, %error, "a node process said what is no message"),
+                }
+                line.clear();
+            }
+            next = queue.recv() => {
+                let Some(line) = next else { return true };
+                if write.write_all(&line).await.is_err() {
+                    return false;
+                }
+            }
+        }
+    }
+}

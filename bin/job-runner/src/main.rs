@@ -1,0 +1,55 @@
+//! `weir-job-runner`: tells the three roles apart, before anything costly is set up.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use job_runner::args::{Args, Role};
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == job_runner::shepherd::ARGUMENT)
+    {
+        return job_runner::shepherd::main();
+    }
+    let role = Args::parse().role();
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("weir-job-runner: failed to start its runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = match role {
+        Role::Engine(config) => runtime.block_on(async {
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let shutdown = async move {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            };
+            job_runner::run(config, shutdown).await
+        }),
+        Role::Node(config) => runtime.block_on(job_runner::node::run(config)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir-job-runner: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

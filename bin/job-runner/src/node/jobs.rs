@@ -1,0 +1,557 @@
+//! What a node process knows of its jobs, and what it does when one of them begins, speaks, or dies.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use crate::messages::{
+    Ended, Exception, Fact, FromNode, FromShepherd, ToNode, ToShepherd, to_line,
+};
+use crate::node::child::{Child, Heard, Key};
+use crate::node::orphans;
+use crate::shepherd::claim::{self, Claimant, Verdict};
+
+/// Shepherds tried for one job, as long as each died before the job's body began.
+const ATTEMPTS_MAX: u32 = 3;
+/// How long the end of a job may wait for the job-manager to store it before its status file is made durable.
+const STATUS_SYNC_AFTER: Duration = Duration::from_secs(1);
+/// Pause between two looks for processes of a lost job.
+const ORPHAN_ROUND: Duration = Duration::from_millis(20);
+
+/// What happens outside of the loop and comes back into it.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The lock of a job's claim is free: its foreign shepherd is gone.
+    Unlocked(u64),
+    /// Nothing of a lost job is left.
+    Cleared(u64, Claimant),
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Its shepherd is ours.
+    Shepherd(Key),
+    /// Its shepherd belonged to an earlier node process and is still there.
+    Foreign,
+    /// Its shepherd is dead, its processes are being killed.
+    Clearing,
+    /// It is over.
+    Over,
+}
+
+#[derive(Debug)]
+struct Job {
+    rank: u32,
+    nnodes: u32,
+    dir: PathBuf,
+    order: Vec<u8>,
+    phase: Phase,
+    reattach: bool,
+    attempts: u32,
+    started: bool,
+    exceptions: Vec<Exception>,
+    ended: Option<Ended>,
+}
+
+/// All jobs and all shepherds of this node.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    jobs: HashMap<u64, Job>,
+    children: HashMap<Key, Child>,
+    owners: HashMap<Key, u64>,
+    spares: VecDeque<Key>,
+    spares_wanted: usize,
+    next_key: u64,
+    heard: mpsc::Sender<(Key, Heard)>,
+    events: mpsc::Sender<Event>,
+    /// Ends whose status may have to be made durable, oldest first.
+    unsynced: VecDeque<(Instant, u64)>,
+    /// What the engine is to be told.
+    pub(crate) out: Vec<FromNode>,
+}
+
+impl Jobs {
+    pub(crate) fn new(
+        spares: usize,
+        heard: mpsc::Sender<(Key, Heard)>,
+        events: mpsc::Sender<Event>,
+    ) -> Jobs {
+        Jobs {
+            jobs: HashMap::new(),
+            children: HashMap::new(),
+            owners: HashMap::new(),
+            spares: VecDeque::new(),
+            spares_wanted: spares,
+            next_key: 0,
+            heard,
+            events,
+            unsynced: VecDeque::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Ids of all jobs known.
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.jobs.keys().copied().collect()
+    }
+
+    /// Whether no job is left that is not over and on disk.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unsynced.is_empty()
+            && self
+                .jobs
+                .values()
+                .all(|job| matches!(job.phase, Phase::Over))
+    }
+
+    /// Takes in a message of the engine.
+    pub(crate) fn take(&mut self, message: ToNode) {
+        match message {
+            ToNode::Start {
+                id,
+                rank,
+                nnodes,
+                dir,
+                reattach,
+                order,
+            } => {
+                if self.jobs.contains_key(&id) {
+                    return self.tell_all(id);
+                }
+                let job = Job {
+                    rank,
+                    nnodes,
+                    dir: dir.into(),
+                    order: order.get().as_bytes().to_vec(),
+                    phase: Phase::Over,
+                    reattach,
+                    attempts: 0,
+                    started: false,
+                    exceptions: Vec::new(),
+                    ended: None,
+                };
+                self.jobs.insert(id, job);
+                self.judge(id);
+            }
+            ToNode::Tell { id, what } => {
+                let tag = if let ToShepherd::Stdin { tag, .. } = &what {
+                    Some(*tag)
+                } else {
+                    None
+                };
+                let sent = match self.jobs.get(&id).map(|job| &job.phase) {
+                    Some(Phase::Shepherd(key)) => self
+                        .children
+                        .get(key)
+                        .is_some_and(|child| child.send(to_line(&what))),
+                    _ => false,
+                };
+                if let (false, Some(tag)) = (sent, tag) {
+                    let errnum = rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs();
+                    self.out.push(FromNode::Stdin { id, tag, errnum });
+                }
+            }
+            ToNode::Forget { id } => {
+                if self
+                    .jobs
+                    .get(&id)
+                    .is_some_and(|job| matches!(job.phase, Phase::Over))
+                {
+                    self.jobs.remove(&id);
+                }
+            }
+            ToNode::Retire {} => {}
+        }
+    }
+
+    /// Takes in what a shepherd says.
+    pub(crate) fn hear(&mut self, key: Key, heard: Heard) {
+        match heard {
+            Heard::Hung => {
+                if let Some(child) = self.children.get_mut(&key) {
+                    child.hung = true;
+                }
+                self.check_gone(key);
+            }
+            Heard::Said(said) => {
+                let Some(id) = self.owners.get(&key).copied() else {
+                    return;
+                };
+                let Some(job) = self.jobs.get_mut(&id) else {
+                    return;
+                };
+                match said {
+                    FromShepherd::Started {} => {
+                        job.started = true;
+                        self.out.push(FromNode::Job {
+                            id,
+                            fact: Fact::Started,
+                        });
+                    }
+                    FromShepherd::Exception(exception) => {
+                        job.exceptions.push(exception.clone());
+                        self.out.push(FromNode::Job {
+                            id,
+                            fact: Fact::Exception(exception),
+                        });
+                    }
+                    FromShepherd::Ended(ended) => self.over(id, ended, true),
+                    FromShepherd::Stdin { tag, errnum } => {
+                        self.out.push(FromNode::Stdin { id, tag, errnum })
+                    }
+                    FromShepherd::Refused { note } => {
+                        // Its death is what counts: then the files are looked at again.
+                        warn!(job = id, note, "a shepherd could not claim its job");
+                        job.exceptions.retain(|old| old.kind != "exec");
+                        job.exceptions.push(Exception::fatal(
+                            "exec",
+                            format!("failed to claim the job: {note}"),
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reaps whoever has exited.
+    pub(crate) fn reap(&mut self) {
+        while let Ok(Some((pid, _))) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get();
+            let key = self
+                .children
+                .values()
+                .find(|child| child.pid == pid && !child.exited)
+                .map(|child| child.key);
+            if let Some(key) = key {
+                if let Some(child) = self.children.get_mut(&key) {
+                    child.exited = true;
+                }
+                self.check_gone(key);
+            }
+        }
+        self.clear();
+    }
+
+    fn check_gone(&mut self, key: Key) {
+        if !self.children.get(&key).is_some_and(Child::is_gone) {
+            return;
+        }
+        self.children.remove(&key);
+        self.spares.retain(|spare| *spare != key);
+        let Some(id) = self.owners.remove(&key) else {
+            return;
+        };
+        if let Some(job) = self.jobs.get_mut(&id) {
+            if matches!(job.phase, Phase::Shepherd(own) if own == key) {
+                job.phase = Phase::Clearing;
+                self.clear();
+            }
+        }
+    }
+
+    /// Kills what dead shepherds left behind; once nothing is left, finds out what became of their jobs.
+    fn clear(&mut self) {
+        let clearing: Vec<u64> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| matches!(job.phase, Phase::Clearing))
+            .map(|(id, _)| *id)
+            .collect();
+        if clearing.is_empty() {
+            return;
+        }
+        let children = &self.children;
+        if orphans::kill_strays(|pid| {
+            children
+                .values()
+                .any(|child| child.pid == pid && !child.exited)
+        }) {
+            for id in clearing {
+                self.judge(id);
+            }
+        }
+    }
+
+    /// Looks at a job's files and does what they call for.
+    fn judge(&mut self, id: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let verdict = claim::verdict(&job.dir, job.rank, job.nnodes);
+        match verdict {
+            Ok(Verdict::Free) if job.reattach => {
+                let note = "lost: the job was started once, and its files are gone from the state directory".to_owned();
+                self.lost(id, note);
+            }
+            Ok(Verdict::Free) if job.attempts >= ATTEMPTS_MAX => {
+                let mut exceptions = job.exceptions.clone();
+                if exceptions.is_empty() {
+                    let note = format!("{ATTEMPTS_MAX} shepherds died before the job began");
+                    exceptions.push(Exception::fatal("exec", note));
+                }
+                self.over(
+                    id,
+                    Ended {
+                        status: None,
+                        exceptions,
+                    },
+                    false,
+                );
+            }
+            Ok(Verdict::Free) => {
+                job.attempts += 1;
+                self.begin(id);
+            }
+            Ok(Verdict::Held(file)) => {
+                job.phase = Phase::Foreign;
+                info!(job = id, "its shepherd is from before: waiting for its end");
+                self.wait_for_lock(id, file);
+            }
+            Ok(Verdict::Lost(claimant)) => {
+                job.phase = Phase::Foreign;
+                job.started = true;
+                self.clear_lost(id, claimant);
+            }
+            Ok(Verdict::Ended(ended)) => {
+                job.started = true;
+                self.over(id, ended, true);
+            }
+            Err(error) => {
+                let note = format!(
+                    "failed to read the job's claim in {}: {error}",
+                    job.dir.display()
+                );
+                self.over(
+                    id,
+                    Ended {
+                        status: None,
+                        exceptions: vec![Exception::fatal("exec", note)],
+                    },
+                    false,
+                );
+            }
+        }
+    }
+
+    /// Gives a job to a spare.
+    fn begin(&mut self, id: u64) {
+        if self.spares.is_empty() {
+            self.add_spare();
+        }
+        let (Some(key), Some(job)) = (self.spares.pop_front(), self.jobs.get_mut(&id)) else {
+            let exceptions = vec![Exception::fatal("exec", "failed to start a shepherd")];
+            return self.over(
+                id,
+                Ended {
+                    status: None,
+                    exceptions,
+                },
+                false,
+            );
+        };
+        job.phase = Phase::Shepherd(key);
+        self.owners.insert(key, id);
+        let mut line = job.order.clone();
+        line.push(b'\n');
+        if let Some(child) = self.children.get(&key) {
+            // If it is dead already, its exit says so.
+            child.send(line);
+        }
+    }
+
+    /// Whether a spare is missing.
+    pub(crate) fn refill_wanted(&self) -> bool {
+        self.spares.len() < self.spares_wanted
+    }
+
+    /// Whether no job has processes any more.
+    pub(crate) fn all_over(&self) -> bool {
+        self.jobs
+            .values()
+            .all(|job| matches!(job.phase, Phase::Over))
+    }
+
+    /// Starts a spare if one is missing. Not on the way of a job: called when there is nothing better to do.
+    pub(crate) fn refill(&mut self) -> bool {
+        self.refill_wanted() && self.add_spare()
+    }
+
+    fn add_spare(&mut self) -> bool {
+        self.next_key += 1;
+        let key = Key(self.next_key);
+        match Child::spawn(key, self.heard.clone()) {
+            Ok(child) => {
+                self.children.insert(key, child);
+                self.spares.push_back(key);
+                true
+            }
+            Err(error) => {
+                warn!(%error, "failed to start a shepherd");
+                false
+            }
+        }
+    }
+
+    fn wait_for_lock(&mut self, id: u64, file: File) {
+        let events = self.events.clone();
+        // A thread: this may take as long as the job, which nothing of the runtime must.
+        let wait = move || {
+            while rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+                == Err(rustix::io::Errno::INTR)
+            {}
+            drop(file);
+            let _ = events.blocking_send(Event::Unlocked(id));
+        };
+        if let Err(error) = std::thread::Builder::new().stack_size(64 << 10).spawn(wait) {
+            let note = format!("failed to wait for the shepherd that has the job: {error}");
+            self.over(
+                id,
+                Ended {
+                    status: None,
+                    exceptions: vec![Exception::fatal("exec", note)],
+                },
+                false,
+            );
+        }
+    }
+
+    fn clear_lost(&mut self, id: u64, claimant: Claimant) {
+        #[derive(Deserialize)]
+        struct HasUri {
+            uri: String,
+        }
+        let order = self
+            .jobs
+            .get(&id)
+            .map(|job| job.order.clone())
+            .unwrap_or_default();
+        let uri = serde_json::from_slice::<HasUri>(&order)
+            .map(|order| order.uri)
+            .unwrap_or_default();
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            while !orphans::kill_left_behind(&claimant, job::JobId(id), &uri) {
+                tokio::time::sleep(ORPHAN_ROUND).await;
+            }
+            let _ = events.send(Event::Cleared(id, claimant)).await;
+        });
+    }
+
+    /// Takes in what happened elsewhere.
+    pub(crate) fn happened(&mut self, event: Event) {
+        match event {
+            Event::Unlocked(id) => self.judge(id),
+            Event::Cleared(id, claimant) => {
+                let why = if claimant.boot == crate::proc::boot_id() {
+                    "the process that looked after it was killed"
+                } else {
+                    "the machine was restarted while it ran"
+                };
+                self.lost(
+                    id,
+                    format!("lost: {why}; it may have run in part and is not run again"),
+                );
+            }
+        }
+    }
+
+    fn lost(&mut self, id: u64, note: String) {
+        let mut exceptions = self
+            .jobs
+            .get(&id)
+            .map(|job| job.exceptions.clone())
+            .unwrap_or_default();
+        exceptions.push(Exception::fatal("exec", note));
+        self.over(
+            id,
+            Ended {
+                status: None,
+                exceptions,
+            },
+            false,
+        );
+    }
+
+    fn over(&mut self, id: u64, ended: Ended, has_status_file: bool) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        job.phase = Phase::Over;
+        job.order = Vec::new();
+        job.ended = Some(ended.clone());
+        if has_status_file {
+            self.unsynced
+                .push_back((Instant::now() + STATUS_SYNC_AFTER, id));
+        }
+        if job.started {
+            self.out.push(FromNode::Job {
+                id,
+                fact: Fact::Started,
+            });
+        }
+        self.out.push(FromNode::Job {
+            id,
+            fact: Fact::Ended(ended),
+        });
+    }
+
+    /// Tells all that is known of a job.
+    fn tell_all(&mut self, id: u64) {
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let mut facts = Vec::new();
+        if job.started {
+            facts.push(Fact::Started);
+        }
+        facts.extend(job.exceptions.iter().cloned().map(Fact::Exception));
+        facts.extend(job.ended.clone().map(Fact::Ended));
+        self.out
+            .extend(facts.into_iter().map(|fact| FromNode::Job { id, fact }));
+    }
+
+    /// When the next status file is due.
+    pub(crate) fn sync_at(&self) -> Option<Instant> {
+        self.unsynced.front().map(|(at, _)| *at)
+    }
+
+    /// Makes status files durable whose job-manager has not said that it has them.
+    pub(crate) fn sync_due(&mut self, now: Instant) {
+        while let Some((at, id)) = self.unsynced.front().copied() {
+            let forgotten = !self.jobs.contains_key(&id);
+            if !forgotten && at > now {
+                break;
+            }
+            self.unsynced.pop_front();
+            if let (false, Some(job)) = (forgotten, self.jobs.get(&id)) {
+                if let Err(error) = claim::sync_status(&job.dir, job.rank, job.nnodes) {
+                    warn!(job = id, %error, "failed to make a job's status durable");
+                }
+            }
+        }
+    }
+
+    /// Ends every job at once.
+    pub(crate) fn die(&mut self) {
+        self.spares_wanted = 0;
+        for key in std::mem::take(&mut self.spares) {
+            self.children.remove(&key);
+        }
+        for child in self.children.values() {
+            child.send(to_line(&ToShepherd::Die {}));
+        }
+    }
+
+    /// Lets the spares go.
+    pub(crate) fn drop_spares(&mut self) {
+        self.spares_wanted = 0;
+        for key in std::mem::take(&mut self.spares) {
+            self.children.remove(&key);
+        }
+    }
+}

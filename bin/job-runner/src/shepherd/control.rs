@@ -1,0 +1,105 @@
+//! The socket between a shepherd and its node process: JSON lines both ways.
+//!
+//! Reading never blocks once the order is there. Writing may, for as long as the node process is stopped: what a shepherd says is
+//! little, and the kernel holds it.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use serde::Serialize;
+
+use crate::messages::{ToShepherd, to_line};
+use crate::order::ORDER_LEN_MAX;
+
+/// Bytes read at once.
+const READ_LEN_MAX: usize = 64 << 10;
+
+/// The shepherd's side of the socket.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: UnixStream,
+    unread: Vec<u8>,
+    closed: bool,
+}
+
+impl Control {
+    /// Takes the socket that standard input is.
+    pub(crate) fn of_stdin() -> io::Result<Control> {
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Control {
+            socket,
+            unread: Vec::new(),
+            closed: false,
+        })
+    }
+
+    /// Waits for the next line; none if the other side is gone, or says more than an order can be.
+    pub(crate) fn wait_for_line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Some(line);
+            }
+            self.fill();
+            if self.closed || self.unread.len() > ORDER_LEN_MAX {
+                return None;
+            }
+        }
+    }
+
+    /// All messages that can be read without waiting.
+    pub(crate) fn take_messages(&mut self) -> Vec<ToShepherd> {
+        self.fill();
+        let mut messages = Vec::new();
+        while let Some(line) = self.take_line() {
+            if let Ok(message) = crate::messages::from_line(&line) {
+                messages.push(message);
+            }
+        }
+        self.closed |= self.unread.len() > ORDER_LEN_MAX;
+        messages
+    }
+
+    /// Whether an unread line is already here.
+    pub(crate) fn has_line(&self) -> bool {
+        self.unread.contains(&b'\n')
+    }
+
+    /// Whether the other side is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Says something; not being heard is found out by reading.
+    pub(crate) fn send<T: Serialize>(&mut self, message: &T) {
+        let _ = self.socket.write_all(&to_line(message));
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.unread.iter().position(|byte| *byte == b'\n')?;
+        let rest = self.unread.split_off(end + 1);
+        Some(std::mem::replace(&mut self.unread, rest))
+    }
+
+    fn fill(&mut self) {
+        let before = self.unread.len();
+        self.unread.resize(before + READ_LEN_MAX, 0);
+        let read = loop {
+            match io::Read::read(&mut &self.socket, &mut self.unread[before..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.unread
+            .truncate(before + read.as_ref().copied().unwrap_or(0));
+        match read {
+            Ok(0) => self.closed = true,
+            Ok(_) => {}
+            Err(error) => self.closed = error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}

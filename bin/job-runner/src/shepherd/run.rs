@@ -1,0 +1,630 @@
+//! The life of a job's tasks in one loop: wait for whatever comes first, take it in, until nobody is left.
+//!
+//! What can come: a task or an orphan of one ends (a thread that sits in `wait` says so), output, room for input, a word from the
+//! node process, the time limit, the end of a grace. The thread ends when `wait` has no child left, and since we are the subreaper
+//! of everything below us, that is exactly when the job's last process is gone.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use job::WaitStatus;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions};
+use serde::Serialize;
+
+use crate::messages::{Ended, Exception, FromShepherd, ToShepherd};
+use crate::order::{Order, Stdin};
+use crate::shepherd::control::Control;
+use crate::shepherd::fault::{self, Step};
+use crate::shepherd::logs::{Log, OutputLog, now_s, push_entry};
+use crate::shepherd::signals::signal_all;
+use crate::shepherd::spawn::{self, Launcher, SpawnError, Streams};
+use crate::shepherd::streams::{Input, Read, Stream, Target};
+
+/// How long a last task's end may be alone before what it left behind is told to end, too.
+const LEFTOVER_WAIT: Duration = Duration::from_millis(5);
+/// Pause between two rounds of SIGKILL, for those who were just being forked.
+const KILL_ROUND: Duration = Duration::from_millis(50);
+
+/// One task.
+#[derive(Debug)]
+struct Task {
+    pid: Pid,
+    status: Option<WaitStatus>,
+}
+
+/// The running job.
+pub(crate) struct Run<'a> {
+    order: &'a Order,
+    control: &'a mut Control,
+    exec: Option<Log>,
+    exec_lines: Vec<u8>,
+    output: Option<OutputLog>,
+    tasks: Vec<Task>,
+    streams: Vec<Stream>,
+    inputs: Vec<Input>,
+    /// Tags of input that is on its way.
+    input_tags: Vec<u64>,
+    reaper: Option<File>,
+    limit_at: Option<Instant>,
+    kill_at: Option<Instant>,
+    leftover_at: Option<Instant>,
+    exceptions: Vec<Exception>,
+    /// Exit code that stands for a task that could not be started.
+    failed_code: Option<i32>,
+    output_failed: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(order: &'a Order, control: &'a mut Control) -> Run<'a> {
+        Run {
+            order,
+            control,
+            exec: None,
+            exec_lines: Vec::with_capacity(1024),
+            output: None,
+            tasks: Vec::new(),
+            streams: Vec::new(),
+            inputs: Vec::new(),
+            input_tags: Vec::new(),
+            reaper: None,
+            limit_at: None,
+            kill_at: None,
+            leftover_at: None,
+            exceptions: Vec::new(),
+            failed_code: None,
+            output_failed: false,
+        }
+    }
+
+    /// Runs the job to its end.
+    pub(crate) fn run(mut self) -> Ended {
+        self.open_logs();
+        self.set_limit(self.order.expiration);
+        // Files of the job are made with the job's mask, ours with ours.
+        let ours = self
+            .order
+            .umask
+            .map(|mask| rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777)));
+        let started = self.start_tasks();
+        if let Some(ours) = ours {
+            rustix::process::umask(ours);
+        }
+        if let Err(error) = started {
+            let (rank, host) = (self.order.first_task + self.count(), &self.order.host);
+            let note = format!("task {rank} (host {host}): start failed: {error}");
+            self.failed_code = Some(error.code);
+            self.raise(Exception::fatal("exec", note));
+            self.end_politely(Signal::TERM);
+        }
+        fault::at(Step::AfterExec);
+        if let Err(error) = self.start_reaper() {
+            // Without it nobody would notice the end: end the tasks and wait for them here.
+            self.raise(Exception::fatal(
+                "exec",
+                format!("failed to watch over the tasks: {error}"),
+            ));
+            signal_all(&self.leaders(), Signal::KILL);
+            while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::empty()) {
+                self.reaped(pid, WaitStatus(status.as_raw()));
+            }
+        }
+        while self.reaper.is_some() {
+            self.turn();
+        }
+        self.finish()
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
+    }
+
+    fn leaders(&self) -> Vec<Pid> {
+        self.tasks
+            .iter()
+            .filter(|task| task.status.is_none())
+            .map(|task| task.pid)
+            .collect()
+    }
+
+    // ---- the beginning -------------------------------------------------------------------------
+
+    fn open_logs(&mut self) {
+        let dir = Path::new(&self.order.dir);
+        let alone = self.order.nnodes <= 1;
+        let (ntasks, bytes_max) = (self.order.ntasks_total, self.order.output_bytes_max);
+        match OutputLog::open(&dir.join("output.eventlog"), ntasks, bytes_max, alone) {
+            Ok(log) => self.output = Some(log),
+            Err(error) => self.output_error(&error),
+        }
+        // Every part knows the beginning, and whichever comes first writes it.
+        let mut lines = Vec::with_capacity(512);
+        let order = self.order;
+        push_entry::<()>(&mut lines, "init", None);
+        push_entry::<()>(&mut lines, "starting", None);
+        let init = ShellInit {
+            service: &order.service,
+            leader_rank: order.leader_rank,
+            size: order.nnodes,
+        };
+        push_entry(&mut lines, "shell.init", Some(init));
+        push_entry(
+            &mut lines,
+            "shell.start",
+            Some(ShellStart {
+                taskmap: &order.taskmap,
+            }),
+        );
+        match Log::open_with(&dir.join("exec.eventlog"), &lines, alone) {
+            Ok(log) => self.exec = Some(log),
+            Err(error) => self.output_error(&error),
+        }
+    }
+
+    fn write_exec(&mut self) {
+        if let Some(log) = &mut self.exec {
+            let written = log.write(&self.exec_lines);
+            self.exec_lines.clear();
+            if let Err(error) = written {
+                self.output_error(&error);
+            }
+        }
+    }
+
+    /// Tells once that the logs are incomplete.
+    fn output_error(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.output_failed, true) {
+            let note = format!("failed to write the job's logs, some output is lost: {error}");
+            self.raise(Exception {
+                severity: 2,
+                kind: "output".to_owned(),
+                note,
+            });
+        }
+    }
+
+    fn start_tasks(&mut self) -> Result<(), SpawnError> {
+        let order = self.order;
+        let launcher = Launcher::new(order)?;
+        let failed = |(path, error): (String, std::io::Error)| spawn::open_failed(&path, error);
+        let stdout = Target::open(&order.stdout, order, None).map_err(failed)?;
+        let stderr = Target::open(&order.stderr, order, Some(&stdout)).map_err(failed)?;
+        for local in 0..order.ntasks {
+            let rank = order.first_task + local;
+            let streams = self.connect(rank, &stdout, &stderr)?;
+            let pid = launcher.spawn(order, local, &streams)?;
+            self.tasks.push(Task { pid, status: None });
+        }
+        if let Some(log) = &mut self.output {
+            let _ = log.flush();
+        }
+        Ok(())
+    }
+
+    fn connect(
+        &mut self,
+        rank: u32,
+        stdout: &Target,
+        stderr: &Target,
+    ) -> Result<Streams, SpawnError> {
+        let failed = |error| spawn::open_failed("standard streams", error);
+        let stdin: OwnedFd = match &self.order.stdin {
+            Stdin::Service => {
+                let (ours, theirs) = spawn::pipe(false).map_err(failed)?;
+                self.inputs.push(Input::new(ours, rank));
+                theirs
+            }
+            Stdin::File(path) => {
+                let path = crate::shepherd::streams::fill(path, self.order);
+                File::open(&path)
+                    .map_err(|error| spawn::open_failed(&path, error))?
+                    .into()
+            }
+        };
+        let Some(log) = &mut self.output else {
+            return Err(spawn::open_failed(
+                "output.eventlog",
+                std::io::ErrorKind::NotFound.into(),
+            ));
+        };
+        let (out, out_stream) = stdout.connect("stdout", rank, log).map_err(failed)?;
+        let (err, err_stream) = stderr.connect("stderr", rank, log).map_err(failed)?;
+        self.streams.extend(out_stream);
+        self.streams.extend(err_stream);
+        Ok(Streams {
+            stdin,
+            stdout: out,
+            stderr: err,
+        })
+    }
+
+    /// Starts the thread that sits in `wait`. It writes (pid, status) pairs and closes its pipe when nobody is left.
+    fn start_reaper(&mut self) -> std::io::Result<()> {
+        if self.tasks.is_empty() {
+            return Ok(());
+        }
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let mut write = File::from(write);
+        let reap = move || loop {
+            match rustix::process::wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) => {
+                    let mut record = [0u8; 8];
+                    record[..4].copy_from_slice(&pid.as_raw_nonzero().get().to_ne_bytes());
+                    record[4..].copy_from_slice(&status.as_raw().to_ne_bytes());
+                    if write.write_all(&record).is_err() {
+                        return;
+                    }
+                }
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        };
+        std::thread::Builder::new()
+            .stack_size(64 << 10)
+            .spawn(reap)?;
+        self.reaper = Some(File::from(read));
+        Ok(())
+    }
+
+    // ---- one turn of the loop ------------------------------------------------------------------
+
+    fn turn(&mut self) {
+        let deadline = [self.limit_at, self.kill_at, self.leftover_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let ready = self.wait(deadline);
+        let mut ready = ready.into_iter();
+        let mut next = || ready.next().unwrap_or(false);
+        let (reaped, told) = (next(), next());
+        let streams: Vec<bool> = self.streams.iter().map(|_| next()).collect();
+        let inputs: Vec<bool> = self.inputs.iter().map(|_| next()).collect();
+
+        self.read_streams(&streams);
+        if inputs.contains(&true) {
+            self.write_inputs();
+        }
+        if told && !self.control.is_closed() {
+            for message in self.control.take_messages() {
+                self.tell(message);
+            }
+            if self.control.is_closed() {
+                let note = format!("the node process of {} went away", self.order.host);
+                self.raise(Exception::fatal("node-fail", note));
+                self.kill_now();
+            }
+        }
+        if reaped {
+            self.read_reaper();
+        }
+        self.check_deadlines();
+        if let Some(log) = &mut self.output {
+            if let Err(error) = log.flush() {
+                log.truncated = true;
+                self.output_error(&error);
+            }
+        }
+        if self.exec_lines.len() > 4096 {
+            self.write_exec();
+        }
+    }
+
+    /// Waits until something is ready or a deadline passes: flags for reaper, control, each stream, each input.
+    fn wait(&self, deadline: Option<Instant>) -> Vec<bool> {
+        let mut fds = Vec::with_capacity(2 + self.streams.len() + self.inputs.len());
+        let Some(reaper) = &self.reaper else {
+            return Vec::new();
+        };
+        fds.push(PollFd::new(reaper, PollFlags::IN));
+        // What is not to be waited for asks for nothing; poll then tells only of errors, so those are asked of `reaper` again.
+        let control = self.control.fd();
+        fds.push(if self.control.is_closed() {
+            PollFd::new(reaper, PollFlags::empty())
+        } else {
+            PollFd::from_borrowed_fd(control, PollFlags::IN)
+        });
+        for stream in &self.streams {
+            fds.push(PollFd::new(&stream.fd, PollFlags::IN));
+        }
+        for input in &self.inputs {
+            fds.push(match &input.fd {
+                Some(fd) if input.is_waiting() => PollFd::new(fd, PollFlags::OUT),
+                // Not waiting, but whether the task closed its side matters to those who would write.
+                _ => PollFd::new(reaper, PollFlags::empty()),
+            });
+        }
+        let mut timeout = deadline.map(|at| {
+            let wait = at.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            }
+        });
+        if self.control.has_line() {
+            timeout = Some(Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            });
+        }
+        let polled = poll(&mut fds, timeout.as_ref());
+        let mut ready: Vec<bool> = fds
+            .iter()
+            .map(|fd| polled.is_ok() && !fd.revents().is_empty())
+            .collect();
+        if self.control.is_closed() {
+            ready[1] = false;
+        } else if self.control.has_line() {
+            ready[1] = true;
+        }
+        ready
+    }
+
+    fn read_streams(&mut self, ready: &[bool]) {
+        let Some(log) = &mut self.output else { return };
+        let mut buffer = Vec::new();
+        let mut ready = ready.iter();
+        self.streams.retain_mut(|stream| {
+            !ready.next().copied().unwrap_or(false) || stream.read(&mut buffer, log) != Read::End
+        });
+    }
+
+    fn write_inputs(&mut self) {
+        for input in &mut self.inputs {
+            input.write();
+        }
+        self.answer_inputs();
+    }
+
+    fn answer_inputs(&mut self) {
+        let inputs = &self.inputs;
+        let (waiting, through) = self
+            .input_tags
+            .iter()
+            .partition(|tag| inputs.iter().any(|input| input.holds(**tag)));
+        self.input_tags = waiting;
+        let through: Vec<u64> = through;
+        for tag in through {
+            self.control.send(&FromShepherd::Stdin { tag, errnum: 0 });
+        }
+    }
+
+    fn read_reaper(&mut self) {
+        let mut records = [0u8; 8 * 64];
+        let Some(reaper) = &mut self.reaper else {
+            return;
+        };
+        match reaper.read(&mut records) {
+            Ok(0) => self.reaper = None,
+            // Records are written whole, and a pipe keeps such small writes together.
+            Ok(len) => {
+                for record in records[..len].chunks_exact(8) {
+                    let word = |at: usize| {
+                        i32::from_ne_bytes([
+                            record[at],
+                            record[at + 1],
+                            record[at + 2],
+                            record[at + 3],
+                        ])
+                    };
+                    if let Some(pid) = Pid::from_raw(word(0)) {
+                        self.reaped(pid, WaitStatus(word(4)));
+                    }
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => self.reaper = None,
+        }
+    }
+
+    fn reaped(&mut self, pid: Pid, status: WaitStatus) {
+        let first = self.order.first_task;
+        let Some((local, task)) = (0u32..)
+            .zip(&mut self.tasks)
+            .find(|(_, task)| task.pid == pid && task.status.is_none())
+        else {
+            return;
+        };
+        task.status = Some(status);
+        let (exitcode, signaled) = match status.ended() {
+            job::waitstatus::Ended::Exited(code) => (i32::from(code), 0),
+            job::waitstatus::Ended::Signaled(signal) => (-1, i32::from(signal)),
+        };
+        let context = TaskExit {
+            localid: local,
+            rank: first + local,
+            state: "Exited",
+            pid: pid.as_raw_nonzero().get(),
+            wait_status: status.0,
+            signaled,
+            exitcode,
+        };
+        push_entry(&mut self.exec_lines, "shell.task-exit", Some(context));
+        if self.tasks.iter().all(|task| task.status.is_some()) {
+            self.leftover_at = Some(Instant::now() + LEFTOVER_WAIT);
+        }
+    }
+
+    fn check_deadlines(&mut self) {
+        let now = Instant::now();
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if self.reaper.is_none() {
+            return;
+        }
+        if due(self.limit_at) {
+            self.limit_at = None;
+            self.raise(Exception::fatal("timeout", "resource allocation expired"));
+            self.end_politely(Signal::ALARM);
+        }
+        if due(self.leftover_at) {
+            self.leftover_at = None;
+            self.end_politely(Signal::TERM);
+        }
+        if due(self.kill_at) {
+            self.kill_now();
+        }
+    }
+
+    // ---- what we are told ----------------------------------------------------------------------
+
+    fn tell(&mut self, message: ToShepherd) {
+        match message {
+            ToShepherd::Signal { signum } => {
+                if let Some(signal) = Signal::from_named_raw(signum) {
+                    signal_all(&self.leaders(), signal);
+                }
+            }
+            ToShepherd::Cancel {} => self.end_politely(Signal::TERM),
+            ToShepherd::Expiration { expiration } => self.set_limit(expiration),
+            ToShepherd::Stdin {
+                tag,
+                ranks,
+                data,
+                eof,
+            } => self.take_input(tag, ranks.as_deref(), data.as_deref(), eof),
+            ToShepherd::Die {} => {
+                self.raise(Exception::fatal(
+                    "exec",
+                    "the instance that ran the job ended",
+                ));
+                self.kill_now();
+            }
+        }
+    }
+
+    fn take_input(&mut self, tag: u64, ranks: Option<&[u32]>, data: Option<&str>, eof: bool) {
+        let data = match base64::engine::general_purpose::STANDARD.decode(data.unwrap_or("")) {
+            Ok(data) => Rc::new(data),
+            Err(_) => {
+                let errnum = rustix::io::Errno::PROTO.raw_os_error().unsigned_abs();
+                return self.control.send(&FromShepherd::Stdin { tag, errnum });
+            }
+        };
+        let wanted = |input: &Input| ranks.is_none_or(|ranks| ranks.contains(&input.rank));
+        if !self
+            .inputs
+            .iter()
+            .filter(|input| wanted(input))
+            .all(|input| input.has_room(data.len()))
+        {
+            let errnum = rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs();
+            return self.control.send(&FromShepherd::Stdin { tag, errnum });
+        }
+        for input in self.inputs.iter_mut().filter(|input| wanted(input)) {
+            input.add(tag, Rc::clone(&data), eof);
+        }
+        self.input_tags.push(tag);
+        self.write_inputs();
+    }
+
+    fn set_limit(&mut self, expiration: f64) {
+        self.limit_at = (expiration > 0.0).then(|| {
+            let left = Duration::try_from_secs_f64((expiration - now_s()).max(0.0))
+                .unwrap_or(Duration::MAX);
+            let now = Instant::now();
+            // A limit beyond what the clock can hold is none; a century will do.
+            now.checked_add(left)
+                .unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+        });
+    }
+
+    fn raise(&mut self, exception: Exception) {
+        self.control
+            .send(&FromShepherd::Exception(exception.clone()));
+        self.exceptions.push(exception);
+    }
+
+    /// `signal` now, SIGKILL when the grace is over; the first grace counts.
+    fn end_politely(&mut self, signal: Signal) {
+        let leaders = self.leaders();
+        signal_all(&leaders, signal);
+        // Who is stopped would not notice.
+        signal_all(&leaders, Signal::CONT);
+        let grace =
+            Duration::try_from_secs_f64(self.order.kill_grace_s.max(0.0)).unwrap_or(Duration::MAX);
+        if self.kill_at.is_none() {
+            self.kill_at = Instant::now().checked_add(grace);
+        }
+    }
+
+    fn kill_now(&mut self) {
+        signal_all(&self.leaders(), Signal::KILL);
+        self.kill_at = Some(Instant::now() + KILL_ROUND);
+    }
+
+    // ---- the end -------------------------------------------------------------------------------
+
+    fn finish(mut self) -> Ended {
+        if let Some(log) = &mut self.output {
+            let mut buffer = Vec::new();
+            for mut stream in self.streams.drain(..) {
+                let last = loop {
+                    match stream.read(&mut buffer, log) {
+                        Read::Some => {}
+                        last => break last,
+                    }
+                };
+                // Someone outside of the job holds the pipe: what comes from there is not the job's.
+                if last == Read::Nothing {
+                    stream.close(log);
+                }
+            }
+            if let Err(error) = log.flush() {
+                self.output_error(&error);
+            }
+        }
+        let codes = self
+            .tasks
+            .iter()
+            .filter_map(|task| task.status)
+            .map(|status| i32::from(status.exit_code()));
+        let code = codes.chain(self.failed_code).max().unwrap_or(0);
+        // As a shell would say it: the highest exit code, 128 and the signal for a task that was killed.
+        let status = code << 8;
+        if self.order.nnodes <= 1 {
+            push_entry(&mut self.exec_lines, "complete", Some(Complete { status }));
+            push_entry::<()>(&mut self.exec_lines, "done", None);
+        }
+        self.write_exec();
+        for tag in std::mem::take(&mut self.input_tags) {
+            self.control.send(&FromShepherd::Stdin { tag, errnum: 0 });
+        }
+        Ended {
+            status: Some(status),
+            exceptions: self.exceptions,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ShellInit<'a> {
+    service: &'a str,
+    #[serde(rename = "leader-rank")]
+    leader_rank: u32,
+    size: u32,
+}
+
+#[derive(Serialize)]
+struct ShellStart<'a> {
+    taskmap: &'a serde_json::value::RawValue,
+}
+
+#[derive(Serialize)]
+struct TaskExit {
+    localid: u32,
+    rank: u32,
+    state: &'static str,
+    pid: i32,
+    wait_status: i32,
+    signaled: i32,
+    exitcode: i32,
+}
+
+#[derive(Serialize)]
+struct Complete {
+    status: i32,
+}
