@@ -70,7 +70,7 @@ pub struct ListAttrsResponse<'a> {
     pub attrs: Vec<Cow<'a, str>>,
 }
 
-/// `rank` [weir]: `{id:I, after?:I}`: how many jobs of its group are listed before this one.
+/// `rank` (weir's own): `{id:I, after?:I}`: how many jobs of its group are listed before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankRequest {
     /// The job.

@@ -1,0 +1,353 @@
+//! The two services, without the waiting: requests, journal batches and events of files go in, answers go out.
+//!
+//! ```text
+//!  request ─ method? ─ role? ─┬─ at once (ping, cancel, disconnect, pause …)
+//!                             └─ needs the list: seq applied? ─┬─ yes: served ─┬─ answer
+//!                                                              │               └─ stream: a cursor
+//!                                                              └─ no: held (EAGAIN when full)
+//! ```
+//! Messages are handled in the order in which they came. A request that came through the broker is answered from a state
+//! that includes the newest mark before it; with `after`, from one that includes that seq.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use info::{Attrs, Form, Projection, Waiters, row};
+use job::JobId;
+use protocol::job_list::{AfterRequest, CancelRequest};
+use serde::Deserialize;
+use serde_json::json;
+use wire::{Cred, Request, errno, json_payload};
+
+use crate::{
+    Config,
+    files::Files,
+    hold::Hold,
+    link::{Call, Link},
+    methods::{self, Method},
+    peer::{Caller, Outlets, Refusal, Via},
+    streams::{Body, Step, Stream, StreamId, Streams},
+};
+
+/// Longest time that streams send before what came in is looked at.
+const PUMP_SLICE: Duration = Duration::from_micros(300);
+
+/// How often held requests are looked at for one that waits too long.
+pub(crate) const HOLD_CHECK: Duration = Duration::from_secs(1);
+/// How often followed files are looked at when the system has no watches left.
+pub(crate) const FILES_POLL: Duration = Duration::from_millis(500);
+
+/// A `list-id` that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) caller: Caller,
+    pub(crate) attrs: Attrs,
+}
+
+/// Everything job-info is.
+#[derive(Debug)]
+pub(crate) struct Info {
+    pub(crate) config: Config,
+    pub(crate) projection: Projection,
+    pub(crate) link: Link,
+    pub(crate) out: Outlets,
+    pub(crate) hold: Hold,
+    pub(crate) waiters: Waiters<Waiting>,
+    pub(crate) streams: Streams,
+    pub(crate) followers: HashMap<JobId, Vec<StreamId>>,
+    pub(crate) files: Files,
+    pub(crate) stats_watchers: Vec<StreamId>,
+    pub(crate) stats_due: Option<Instant>,
+    pub(crate) listed_ids: usize,
+    pub(crate) id_lookups: u64,
+    pub(crate) lookups: u64,
+    pub(crate) update_lookups: u64,
+    pub(crate) requests: u64,
+    pub(crate) from_start: bool,
+    pub(crate) warned: bool,
+}
+
+/// Reads a payload, which must be there.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Refusal> {
+    wire::parse_json(payload).map_err(Refusal::payload)
+}
+
+/// Closes a JSON object that was written so far, and makes a payload of it.
+pub(crate) fn finish_json(mut out: Vec<u8>) -> Bytes {
+    out.extend_from_slice(b"}\0");
+    Bytes::from(out)
+}
+
+impl Info {
+    pub(crate) fn new(config: Config, own: Cred, jitter: u64, now: Instant) -> Self {
+        let files = Files::new(config.statedir.join("jobs"));
+        Self {
+            link: Link::new(config.reconnect, jitter, now),
+            config,
+            projection: Projection::new(),
+            out: Outlets::new(own),
+            hold: Hold::default(),
+            waiters: Waiters::default(),
+            streams: Streams::default(),
+            followers: HashMap::new(),
+            files,
+            stats_watchers: Vec::new(),
+            stats_due: None,
+            listed_ids: 0,
+            id_lookups: 0,
+            lookups: 0,
+            update_lookups: 0,
+            requests: 0,
+            from_start: false,
+            warned: false,
+        }
+    }
+
+    /// Seconds since the list last followed its journal; `None` while it does.
+    pub(crate) fn stale_seconds(&self) -> Option<f64> {
+        self.link
+            .down_since
+            .map(|since| since.elapsed().as_secs_f64())
+    }
+
+    /// Appends `,"seq":N`, and `,"stale":F` while the list does not follow its journal.
+    pub(crate) fn write_freshness(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"seq\":");
+        row::integer(out, self.projection.applied());
+        if let Some(age) = self.stale_seconds() {
+            out.extend_from_slice(b",\"stale\":");
+            row::real(out, age);
+        }
+    }
+
+    // ---- requests ------------------------------------------------------------------------------------------------
+
+    pub(crate) fn take_request(&mut self, via: Via, mut request: Request, now: Instant) {
+        self.requests += 1;
+        let payload = request.payload.take();
+        let caller = Caller { via, request };
+        let Some((method, role)) = methods::find(caller.topic()) else {
+            let text = format!("Unknown service method '{}'", caller.topic());
+            return self.out.refuse(&caller, &Refusal::new(errno::ENOSYS, text));
+        };
+        if let Err(refusal) = role.check(caller.cred()) {
+            return self.out.refuse(&caller, &refusal);
+        }
+        if method.is_immediate() {
+            return self.answer_now(method, &caller, payload.as_deref().unwrap_or_default());
+        }
+        let after = payload
+            .as_deref()
+            .and_then(|payload| wire::parse_json::<AfterRequest>(payload).ok());
+        let after = after
+            .and_then(|after| after.after)
+            .filter(|_| self.link.form == Form::Native)
+            .unwrap_or(0);
+        let (need, open) = match via {
+            Via::Broker => (after.max(self.projection.mark()), self.projection.is_live()),
+            Via::Direct(_) => (after, self.projection.is_served()),
+        };
+        if open && need <= self.projection.applied() {
+            return self.serve(method, &caller, payload.as_deref().unwrap_or_default());
+        }
+        if !self.hold.add(&caller, payload, need, now) {
+            self.out.refuse(
+                &caller,
+                &Refusal::new(
+                    errno::EAGAIN,
+                    "too many requests wait for the list, try again later",
+                ),
+            );
+        }
+    }
+
+    /// Serves what was held and can be served now.
+    pub(crate) fn serve_held(&mut self) {
+        while let Some(held) = self.hold.take_ripe(
+            self.projection.applied(),
+            self.projection.is_live(),
+            self.projection.is_served(),
+        ) {
+            if let Some((method, _)) = methods::find(held.caller.topic()) {
+                self.serve(
+                    method,
+                    &held.caller,
+                    held.payload.as_deref().unwrap_or_default(),
+                );
+            }
+        }
+    }
+
+    fn serve(&mut self, method: Method, caller: &Caller, payload: &[u8]) {
+        let served = match method {
+            Method::List => self.list(caller, payload),
+            Method::ListId => self.list_id(caller, payload),
+            Method::Rank => self.rank(caller, payload),
+            Method::JobStats => self.job_stats(caller),
+            Method::Lookup => self.lookup(caller, payload),
+            Method::UpdateLookup => self.update_lookup(caller, payload),
+            Method::EventlogWatch => self.eventlog_watch(caller, payload),
+            Method::UpdateWatch => self.update_watch(caller, payload),
+            _ => {
+                self.answer_now(method, caller, payload);
+                Ok(())
+            }
+        };
+        if let Err(refusal) = served {
+            self.out.refuse(caller, &refusal);
+        }
+    }
+
+    fn answer_now(&mut self, method: Method, caller: &Caller, payload: &[u8]) {
+        let answered = match method {
+            Method::Ping => self.ping(caller, payload),
+            Method::Pause => {
+                self.streams.pause(caller.key());
+                Ok(())
+            }
+            Method::Resume => {
+                self.streams.resume(&caller.key());
+                Ok(())
+            }
+            Method::Disconnect => {
+                self.forget(|other| other.is_of(caller));
+                self.streams
+                    .forget_clients(|client| *client == caller.key());
+                Ok(())
+            }
+            Method::Cancel => {
+                self.cancel(caller, payload);
+                Ok(())
+            }
+            Method::ListAttrs => {
+                self.list_attrs(caller);
+                Ok(())
+            }
+            Method::ListStatsGet => self.list_stats_get(caller),
+            Method::InfoStatsGet => {
+                self.info_stats_get(caller);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(refusal) = answered {
+            self.out.refuse(caller, &refusal);
+        }
+    }
+
+    fn ping(&self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {
+        let mut answer: job::Map = parse(payload)?;
+        let hops = caller.request.routes.as_deref().unwrap_or_default().iter();
+        let heads: Vec<String> = hops
+            .map(|hop| String::from_utf8_lossy(hop).chars().take(8).collect())
+            .collect();
+        answer.insert("route".into(), json!(heads.join("!")));
+        answer.insert("userid".into(), json!(caller.cred().userid));
+        answer.insert("rolemask".into(), json!(caller.cred().rolemask));
+        answer.insert("rank".into(), json!(0));
+        self.out.respond(caller, Some(json_payload(&answer)));
+        Ok(())
+    }
+
+    /// Ends the stream a cancel names, if it is open. A cancel that names none is not remembered.
+    fn cancel(&mut self, caller: &Caller, payload: &[u8]) {
+        let Ok(CancelRequest { matchtag }) = parse(payload) else {
+            return;
+        };
+        let meant = |other: &Caller| {
+            other.request.is_streaming()
+                && other.request.matchtag == matchtag
+                && other.is_of(caller)
+        };
+        let held = self.hold.forget(meant);
+        let closed = self.streams.close(|stream| meant(&stream.caller));
+        for held in held {
+            self.out.end(&held.caller);
+        }
+        for (id, stream) in closed {
+            self.out.end(&stream.caller);
+            self.closed(id, &stream);
+        }
+    }
+
+    /// Drops all that the clients `gone` picks had asked for, without an answer.
+    pub(crate) fn forget(&mut self, gone: impl Fn(&Caller) -> bool) {
+        self.hold.forget(&gone);
+        self.waiters.forget(|waiting| gone(&waiting.caller));
+        self.link.forget_calls(|call| match call {
+            Call::Lookup(wanted) => gone(&wanted.caller),
+            Call::Exists(asked) => gone(&asked.3),
+            _ => false,
+        });
+        for (id, stream) in self.streams.close(|stream| gone(&stream.caller)) {
+            self.closed(id, &stream);
+        }
+    }
+
+    // ---- streams -------------------------------------------------------------------------------------------------
+
+    /// Opens a stream for the caller.
+    pub(crate) fn open(&mut self, caller: &Caller, body: Body) -> Result<StreamId, Refusal> {
+        self.streams
+            .open(caller.clone(), body)
+            .ok_or_else(too_many_streams)
+    }
+
+    /// Notes that a stream follows a job.
+    pub(crate) fn follow(&mut self, id: JobId, stream: StreamId) {
+        self.followers.entry(id).or_default().push(stream);
+    }
+
+    /// A stream is closed: whatever it held elsewhere is given back.
+    pub(crate) fn closed(&mut self, id: StreamId, stream: &Stream) {
+        let job = match &stream.body {
+            Body::Listing(listing) => return self.release_listing(listing),
+            Body::Stats(_) => return self.stats_watchers.retain(|watcher| *watcher != id),
+            Body::Log(watch) => watch.job(),
+            Body::Update(watch) => watch.job(),
+            Body::Guest(watch) => {
+                self.files.unfollow(watch.job());
+                watch.job()
+            }
+        };
+        if let Some(followers) = self.followers.get_mut(&job) {
+            followers.retain(|follower| *follower != id);
+            if followers.is_empty() {
+                self.followers.remove(&job);
+            }
+        }
+    }
+
+    /// Lets streams send for a short while. More may be left: see [`Streams::has_ready`].
+    pub(crate) fn pump(&mut self) {
+        let start = Instant::now();
+        while let Some((id, mut stream)) = self.streams.take_ready() {
+            if !self.out.has_room(stream.caller.via) {
+                self.streams.block(id, stream);
+                continue;
+            }
+            let Stream { caller, body, .. } = &mut stream;
+            let step = match body {
+                Body::Listing(listing) => self.step_listing(caller, listing),
+                Body::Stats(watch) => self.step_stats(caller, watch, Instant::now()),
+                Body::Log(watch) => self.step_log(id, caller, watch),
+                Body::Guest(watch) => self.step_guest(caller, watch),
+                Body::Update(watch) => self.step_update(id, caller, watch),
+            };
+            if step == Step::Done {
+                self.closed(id, &stream);
+            }
+            self.streams.put_back(id, stream, step);
+            if start.elapsed() >= PUMP_SLICE {
+                break;
+            }
+        }
+    }
+}
+
+fn too_many_streams() -> Refusal {
+    Refusal::new(errno::EAGAIN, "too many streams are open, try again later")
+}

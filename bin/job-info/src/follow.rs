@@ -1,0 +1,340 @@
+//! Following the journal: connecting, the names, the stream and what it brings.
+//!
+//! ```text
+//!  link_up ─► service.add ×2, journal after the cursor ─► fold ─► waits that are ripe, followers, held requests
+//!     ▲                        │ ESTALE: from the start, aside       │
+//!  timer ◄── link_lost ◄───────┴─ any other end of the stream ◄──────┘
+//! ```
+//! What is folded is `info`'s matter; when to try again is [`crate::link`]'s.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use info::{FoldError, Folded, Form};
+use job::JobId;
+use rpc::client::Sender;
+use wire::{Response, errno};
+
+use crate::{
+    core::{FILES_POLL, HOLD_CHECK, Info},
+    hold::AFTER_WAIT_MAX,
+    link::{self, Call},
+    methods::SERVICES,
+    peer::{Refusal, Via},
+    streams::Body,
+};
+
+/// One live entry, for the followers of its job.
+#[derive(Debug)]
+struct Line {
+    id: JobId,
+    eventlog_seq: u32,
+    live_only: bool,
+    json: Bytes,
+}
+
+impl Info {
+    /// Connected: ask for the names and for the journal.
+    pub(crate) fn link_up(&mut self, sender: Sender) {
+        tracing::info!("connected to the broker");
+        self.out.set_broker(Some(sender));
+        self.link.up = true;
+        self.link.due = None;
+        self.ask_for_names();
+        self.begin_journal();
+    }
+
+    /// The connection is gone, or could not be made.
+    pub(crate) fn link_lost(&mut self, reason: &dyn std::fmt::Display, now: Instant) {
+        if self.link.up || !self.warned {
+            tracing::warn!(%reason, "not connected to the broker; will try again");
+            self.warned = true;
+        }
+        self.out.set_broker(None);
+        self.projection.cut();
+        let calls = self.link.lost(now);
+        self.forget(|caller| caller.via == Via::Broker);
+        self.streams
+            .forget_clients(|client| client.via == Via::Broker);
+        let lost = Refusal::new(
+            errno::ECONNRESET,
+            "the job-manager went away before it answered, try again",
+        );
+        for call in calls {
+            match call {
+                Call::Lookup(wanted) => self.out.refuse(&wanted.caller, &lost),
+                Call::Exists(asked) => self.out.refuse(&asked.3, &lost),
+                Call::ForStream(id) => self.fetch_lost(id),
+                Call::Name(_) | Call::Journal(_) => {}
+            }
+        }
+        self.stats_changed(now);
+    }
+
+    fn ask_for_names(&mut self) {
+        let key = std::fs::read_to_string(self.config.statedir.join("key")).ok();
+        let key = key.as_deref().map(str::trim);
+        for at in 0..SERVICES.len() {
+            if self.link.has_name(at) {
+                continue;
+            }
+            if let Ok(tag) = self.link.tag(Call::Name(at)) {
+                self.out.request(link::add_name(at, key, tag));
+            }
+        }
+    }
+
+    fn begin_journal(&mut self) {
+        self.link.form = Form::Native;
+        let Ok(tag) = self.link.tag(Call::Journal(Form::Native)) else {
+            return;
+        };
+        let cursor = self.projection.cursor().filter(|_| !self.from_start);
+        let request = link::native_journal(cursor, tag);
+        if cursor.is_some() {
+            self.projection.begin_resume();
+        } else {
+            self.projection.begin_fresh(Form::Native);
+        }
+        self.out.request(request);
+    }
+
+    /// When [`Info::tick`] has something to do, the connection apart.
+    pub(crate) fn next_tick(&self, now: Instant) -> Option<Instant> {
+        let names = self.link.due.filter(|_| self.link.up);
+        let held = (self.hold.len() > 0).then(|| now + HOLD_CHECK);
+        let files = self.files.must_poll().then(|| now + FILES_POLL);
+        [names, held, files, self.stats_due]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Files of these jobs changed.
+    pub(crate) fn files_changed(&mut self, jobs: impl IntoIterator<Item = JobId>) {
+        for job in jobs {
+            for stream in self.followers.get(&job).into_iter().flatten() {
+                self.streams.wake(*stream);
+            }
+        }
+    }
+
+    /// The timer: names that were another's.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if self.link.up && self.link.due.is_some_and(|due| due <= now) {
+            self.link.due = None;
+            self.ask_for_names();
+        }
+        self.stats_tick(now);
+        if self.files.must_poll() {
+            let followed: Vec<JobId> = self.followers.keys().copied().collect();
+            self.files_changed(followed);
+        }
+        for held in self.hold.take_late(now) {
+            let text = format!(
+                "seq {} did not come within {} s: the list is at {}",
+                held.need,
+                AFTER_WAIT_MAX.as_secs(),
+                self.projection.applied()
+            );
+            self.out
+                .refuse(&held.caller, &Refusal::new(errno::EAGAIN, text));
+        }
+    }
+
+    pub(crate) fn take_response(&mut self, response: &Response, now: Instant) {
+        let refusal = (response.errnum != 0).then(|| Refusal {
+            errnum: response.errnum,
+            text: response
+                .payload
+                .as_deref()
+                .and_then(wire::text_of)
+                .map(str::to_owned),
+        });
+        if let Some(Call::Journal(form)) = self.link.call(response.matchtag) {
+            let form = *form;
+            return match refusal {
+                Some(refusal) => {
+                    self.link.take_call(response.matchtag);
+                    self.journal_ended(form, &refusal);
+                }
+                None => self.fold(form, response.payload.as_ref(), now),
+            };
+        }
+        let payload = response.payload.as_deref().unwrap_or_default();
+        match self.link.take_call(response.matchtag) {
+            None | Some(Call::Journal(_)) => {}
+            Some(Call::Name(at)) => self.named(at, refusal, now),
+            Some(Call::Lookup(wanted)) => self.looked_up(*wanted, payload, refusal),
+            Some(Call::ForStream(id)) => self.fetched(id, payload, refusal),
+            Some(Call::Exists(asked)) => self.exists(*asked, refusal),
+        }
+    }
+
+    fn named(&mut self, at: usize, refusal: Option<Refusal>, now: Instant) {
+        let service = SERVICES.get(at).copied().unwrap_or_default();
+        match refusal {
+            None => {
+                tracing::info!(service, "serving");
+                self.link.named(at, true);
+            }
+            Some(Refusal {
+                errnum: errno::EEXIST,
+                ..
+            }) => {
+                tracing::debug!(service, "another serves this; on standby");
+                self.link.ask_names_later(now);
+            }
+            Some(Refusal { errnum, text }) => {
+                let text = text.as_deref().unwrap_or(errno::text(errnum));
+                tracing::warn!(
+                    service,
+                    errnum,
+                    text,
+                    "the broker does not give us this name; will ask again"
+                );
+                self.link.ask_names_later(now);
+            }
+        }
+    }
+
+    /// The journal stream ended. What follows depends on the reason.
+    fn journal_ended(&mut self, form: Form, refusal: &Refusal) {
+        let text = refusal
+            .text
+            .as_deref()
+            .unwrap_or(errno::text(refusal.errnum));
+        match (form, refusal.errnum) {
+            (Form::Native, errno::ENOSYS) if !self.projection.is_live() => {
+                tracing::info!("the broker has no native journal: following Flux's");
+                self.link.form = Form::Flux;
+                self.projection.begin_fresh(Form::Flux);
+                if let Ok(tag) = self.link.tag(Call::Journal(Form::Flux)) {
+                    self.out.request(link::flux_journal(tag));
+                }
+            }
+            (Form::Native, errno::ESTALE) => {
+                tracing::warn!(
+                    text,
+                    "the journal cannot be continued: building the list anew, aside"
+                );
+                self.projection.begin_fresh(Form::Native);
+                if let Ok(tag) = self.link.tag(Call::Journal(Form::Native)) {
+                    self.out.request(link::native_journal(None, tag));
+                }
+            }
+            (_, errnum) => {
+                tracing::warn!(errnum, text, "the journal stream ended");
+                self.give_up_connection();
+            }
+        }
+    }
+
+    /// Ends the connection; [`Info::link_lost`] follows when the reader notices.
+    fn give_up_connection(&mut self) {
+        if let Some(sender) = self.out.broker() {
+            sender.close();
+        }
+    }
+
+    fn fold(&mut self, form: Form, payload: Option<&Bytes>, now: Instant) {
+        let Some(Ok(json)) = payload.map(wire::json_bytes) else {
+            tracing::warn!("a journal response without JSON");
+            return self.give_up_connection();
+        };
+        let mut lines = Vec::new();
+        let followers = &self.followers;
+        let mut seen = |seen: info::Seen<'_>| {
+            if followers.contains_key(&seen.id) {
+                let json = Bytes::from(format!("{}\n", seen.json));
+                lines.push(Line {
+                    id: seen.id,
+                    eventlog_seq: seen.eventlog_seq,
+                    live_only: seen.live_only,
+                    json,
+                });
+            }
+        };
+        let folded = match form {
+            Form::Native => self.projection.fold_native(&json, &mut seen),
+            Form::Flux => self.projection.fold_flux(&json, &mut seen),
+        };
+        match folded {
+            Ok(folded) => self.folded(&folded, &lines, now),
+            Err(error) => {
+                tracing::warn!(%error, "cannot follow this journal further; starting over");
+                self.from_start =
+                    matches!(error, FoldError::Epoch { .. } | FoldError::Malformed(_));
+                self.give_up_connection();
+            }
+        }
+    }
+
+    fn folded(&mut self, folded: &Folded, lines: &[Line], now: Instant) {
+        if folded.caught_up {
+            self.link.caught_up();
+            self.from_start = false;
+            self.warned = false;
+            tracing::info!(
+                jobs = self.projection.jobs().len(),
+                seq = self.projection.applied(),
+                "the list is up to date"
+            );
+        }
+        for line in lines {
+            for stream in self.followers.get(&line.id).into_iter().flatten() {
+                let Some(open) = self.streams.get_mut(*stream) else {
+                    continue;
+                };
+                let paused = open.caller.key();
+                match &mut open.body {
+                    Body::Log(watch) => {
+                        watch.take_live(line.eventlog_seq, line.live_only, &line.json)
+                    }
+                    Body::Update(watch) => watch.take_live(&line.json),
+                    _ => continue,
+                }
+                if !self.streams.is_paused(&paused) {
+                    self.streams.wake(*stream);
+                }
+            }
+        }
+        let ripe = if folded.swapped {
+            self.waiters.take_all_ripe(self.projection.jobs())
+        } else {
+            self.waiters
+                .take_ripe(self.projection.jobs(), &folded.changed)
+        };
+        for (id, waiting) in ripe {
+            if let Err(refusal) = self.answer_id(&waiting.caller, id, &waiting.attrs) {
+                self.out.refuse(&waiting.caller, &refusal);
+            }
+        }
+        if folded.caught_up {
+            for (_, stream) in self.streams.iter_mut() {
+                match &mut stream.body {
+                    Body::Log(watch) if folded.swapped => watch.fall_behind(),
+                    Body::Update(watch) => watch.look_again(),
+                    _ => {}
+                }
+            }
+            self.streams.wake_all();
+        }
+        for id in &folded.changed {
+            for stream in self.followers.get(id).into_iter().flatten() {
+                self.streams.wake(*stream);
+            }
+            // Waits for a job that was there and is gone: it will not come back.
+            if !self.waiters.is_empty() && self.projection.jobs().get(*id).is_none() {
+                for waiting in self.waiters.take_job(*id) {
+                    self.out
+                        .refuse(&waiting.caller, &Refusal::bare(errno::ENOENT));
+                }
+            }
+        }
+        if folded.swapped || !folded.changed.is_empty() {
+            self.stats_changed(now);
+        }
+        self.serve_held();
+    }
+}

@@ -1,0 +1,256 @@
+//! The link to the broker: when to connect, what to ask for, what the answers mean.
+//!
+//! ```text
+//!  Down ──timer──► connecting ──► Up: service.add × 2, journal stream ──► caught_up: live
+//!    ▲                                 │ ESTALE: from the start, aside      │
+//!    └──── back-off, jitter ◄──────────┴──── EOF, broken stream, 61 ◄───────┘
+//! ```
+//! The timer begins at the configured interval, doubles up to [`BACKOFF_MAX`] while nothing succeeds, and varies by a
+//! fifth either way so that followers of one instance do not knock in step. It begins anew once a stream has caught up.
+//! Names that others hold (EEXIST) are asked for again on the same timer: until then this is a standby.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use info::Form;
+use job::JobId;
+use protocol::{job_manager::EventsRequest, service::AddRequest};
+use wire::{Flags, Request, Topic, json_payload};
+
+use crate::{methods::SERVICES, peer::Caller, streams::StreamId};
+
+/// Longest time between two attempts.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// Most requests of our own that may be unanswered at a time.
+pub(crate) const CALLS_MAX: usize = 16_384;
+
+/// A request of our own that is not answered yet.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// A service name.
+    Name(usize),
+    /// The journal stream. Answered again and again.
+    Journal(Form),
+    /// A look-up for `job-info.lookup`.
+    Lookup(Box<crate::lookup::Wanted>),
+    /// A look-up for a stream that follows something.
+    ForStream(StreamId),
+    /// Whether a job exists that the list does not hold.
+    Exists(Box<(JobId, job::StateSet, info::Attrs, Caller)>),
+}
+
+/// Where the link is.
+#[derive(Debug)]
+pub(crate) struct Link {
+    interval: Duration,
+    backoff: Duration,
+    jitter: u64,
+    /// When to connect, or to ask for names, next.
+    pub(crate) due: Option<Instant>,
+    pub(crate) up: bool,
+    /// Attempts to connect so far.
+    pub(crate) attempts: u64,
+    /// Since when the list does not follow its journal.
+    pub(crate) down_since: Option<Instant>,
+    pub(crate) form: Form,
+    names: [bool; SERVICES.len()],
+    calls: HashMap<u32, Call>,
+    last_tag: u32,
+}
+
+impl Link {
+    pub(crate) fn new(interval: Duration, jitter: u64, now: Instant) -> Self {
+        Self {
+            interval,
+            backoff: interval,
+            jitter: jitter | 1,
+            due: Some(now),
+            up: false,
+            attempts: 0,
+            down_since: Some(now),
+            form: Form::Native,
+            names: [false; SERVICES.len()],
+            calls: HashMap::new(),
+            last_tag: 0,
+        }
+    }
+
+    /// The next pause: the back-off, a fifth more or less.
+    fn pause(&mut self) -> Duration {
+        // xorshift: spread is all that matters here.
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let fifths = 0.8 + 0.4 * (self.jitter % 1024) as f64 / 1023.0;
+        let pause = self.backoff.mul_f64(fifths);
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX.max(self.interval));
+        pause
+    }
+
+    /// The connection is gone, or there was none. Gives out what was not answered.
+    pub(crate) fn lost(&mut self, now: Instant) -> Vec<Call> {
+        self.up = false;
+        self.down_since.get_or_insert(now);
+        self.names = [false; SERVICES.len()];
+        self.due = Some(now + self.pause());
+        self.calls.drain().map(|(_, call)| call).collect()
+    }
+
+    /// The stream caught up: the list follows its journal.
+    pub(crate) fn caught_up(&mut self) {
+        self.down_since = None;
+        self.backoff = self.interval;
+    }
+
+    /// Whether a service name is ours.
+    pub(crate) fn has_name(&self, at: usize) -> bool {
+        self.names.get(at).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn named(&mut self, at: usize, ours: bool) {
+        if let Some(name) = self.names.get_mut(at) {
+            *name = ours;
+        }
+    }
+
+    /// Some names are another's: ask again later.
+    pub(crate) fn ask_names_later(&mut self, now: Instant) {
+        if self.due.is_none() {
+            let pause = self.pause();
+            self.due = Some(now + pause);
+        }
+    }
+
+    /// How many of our own requests are unanswered.
+    pub(crate) fn calls_len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(crate) fn call(&self, tag: u32) -> Option<&Call> {
+        self.calls.get(&tag)
+    }
+
+    pub(crate) fn take_call(&mut self, tag: u32) -> Option<Call> {
+        self.calls.remove(&tag)
+    }
+
+    /// Forgets unanswered requests that nobody wants answered any more; their answers will be passed over.
+    pub(crate) fn forget_calls(&mut self, mut gone: impl FnMut(&Call) -> bool) {
+        self.calls.retain(|_, call| !gone(call));
+    }
+
+    /// A tag for a request of our own; `None` when too many are unanswered.
+    pub(crate) fn tag(&mut self, call: Call) -> Result<u32, Call> {
+        if self.calls.len() >= CALLS_MAX {
+            return Err(call);
+        }
+        loop {
+            self.last_tag = self.last_tag.checked_add(1).unwrap_or(1);
+            if !self.calls.contains_key(&self.last_tag) {
+                self.calls.insert(self.last_tag, call);
+                return Ok(self.last_tag);
+            }
+        }
+    }
+}
+
+/// `service.add` for one of our names.
+pub(crate) fn add_name(at: usize, key: Option<&str>, tag: u32) -> Request {
+    let service = SERVICES.get(at).copied().unwrap_or_default();
+    let payload = json_payload(&AddRequest {
+        service: service.into(),
+        key: key.map(Into::into),
+    });
+    Request::new(Topic::from("service.add"), Some(payload), tag)
+}
+
+/// The journal in the native form, from the start or after a cursor.
+pub(crate) fn native_journal(cursor: Option<(u64, &str)>, tag: u32) -> Request {
+    let ask = match cursor {
+        Some((after, epoch)) => EventsRequest {
+            after: Some(after),
+            epoch: Some(epoch.into()),
+            ..EventsRequest::default()
+        },
+        None => EventsRequest {
+            from: Some("all".into()),
+            ..EventsRequest::default()
+        },
+    };
+    streaming(Request::new(
+        Topic::from("job-manager.events"),
+        Some(json_payload(&ask)),
+        tag,
+    ))
+}
+
+/// The journal in Flux's form.
+pub(crate) fn flux_journal(tag: u32) -> Request {
+    let payload = wire::nul_terminated(br#"{"full":true}"#);
+    streaming(Request::new(
+        Topic::from("job-manager.events-journal"),
+        Some(payload),
+        tag,
+    ))
+}
+
+fn streaming(request: Request) -> Request {
+    Request {
+        flags: request.flags.with(Flags::STREAMING),
+        ..request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_back_off_to_ten_seconds_and_never_closer_than_the_interval_less_a_fifth() {
+        let now = Instant::now();
+        let mut link = Link::new(Duration::from_secs(1), 12345, now);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            link.lost(now);
+            pauses.push(
+                link.due
+                    .map_or(0.0, |due| due.duration_since(now).as_secs_f64()),
+            );
+        }
+        for (pause, expected) in pauses
+            .iter()
+            .zip([1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0])
+        {
+            assert!(
+                (expected * 0.8..=expected * 1.2001).contains(pause),
+                "{pauses:?}"
+            );
+        }
+        assert!(
+            pauses[4..].windows(2).any(|pair| pair[0] != pair[1]),
+            "no jitter: {pauses:?}"
+        );
+        link.caught_up();
+        link.lost(now);
+        assert!(
+            link.due
+                .is_some_and(|due| due.duration_since(now) <= Duration::from_millis(1201))
+        );
+    }
+
+    #[test]
+    fn tags_are_unique_and_bounded() {
+        let mut link = Link::new(Duration::from_secs(1), 1, Instant::now());
+        let first = link.tag(Call::Name(0)).expect("room");
+        let second = link.tag(Call::Name(1)).expect("room");
+        assert_ne!(first, second);
+        for _ in 2..CALLS_MAX {
+            link.tag(Call::Name(0)).expect("room");
+        }
+        assert!(link.tag(Call::Name(0)).is_err());
+        assert!(matches!(link.take_call(second), Some(Call::Name(1))));
+        assert!(link.tag(Call::Name(0)).is_ok());
+    }
+}

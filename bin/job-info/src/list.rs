@@ -1,0 +1,390 @@
+//! `job-list.list`, `list-id`, `list-attrs`, `rank`: what the list says.
+//!
+//! A listing's ids are fixed when it is asked for; its rows are written when they are sent, a few at a time. A job purged
+//! in between has no row; one that changed is shown as it is now, in its old place.
+
+use info::{Attrs, Constraint, Query, QueryError, row, waiters};
+use job::{JobId, ResultSet, State, StateSet};
+use protocol::job_list::{ListIdRequest, ListRequest, RankRequest, RankResponse};
+use serde_json::Value;
+use wire::{errno, json_payload};
+
+use crate::{
+    core::{Info, Waiting, finish_json, parse},
+    link::Call,
+    peer::{Caller, Refusal, Via},
+    streams::{Body, Step},
+};
+
+/// Rows written in one step.
+const STEP_ROWS: usize = 64;
+/// Bytes of rows written in one step, about.
+const STEP_BYTES: usize = 32 << 10;
+/// Most rows in one response of a listing that asks for several in one.
+const BATCH_ROWS_MAX: u64 = 1024;
+/// Most bytes of one answer without the streaming flag.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Most ids held by all listings together.
+const LISTED_IDS_MAX: usize = 32 << 20;
+
+/// A listing that is being sent.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    ids: Vec<JobId>,
+    at: usize,
+    attrs: Attrs,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// A response for so many rows; whether the first is out.
+    Stream { rows: usize, begun: bool },
+    /// All in one answer: the rows so far.
+    Whole(Vec<u8>),
+}
+
+/// The attributes of an `attrs` value.
+pub(crate) fn attrs(value: &Value) -> Result<Attrs, Refusal> {
+    let wrong = || Refusal::payload("attrs must be an array");
+    let names = value.as_array().ok_or_else(wrong)?;
+    let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+    Ok(Attrs::named(names.ok_or_else(|| {
+        Refusal::payload("attrs must be an array of strings")
+    })?))
+}
+
+/// The constraint of a request, also when it comes in the old form.
+fn constraint(ask: &ListRequest<'_>, nodes: usize) -> Result<Constraint, Refusal> {
+    if let Some(constraint) = &ask.constraint {
+        return Constraint::parse(constraint, nodes)
+            .map_err(|error| Refusal::payload(format_args!("constraint object invalid: {error}")));
+    }
+    let (Some(user), Some(states), Some(results)) = (ask.userid, ask.states, ask.results) else {
+        return Ok(Constraint::everything());
+    };
+    let mut parts = Vec::new();
+    match u32::try_from(user) {
+        Ok(user) => parts.push(Constraint::User(vec![user])),
+        Err(_) if user == -1 => {}
+        Err(_) => {
+            return Err(Refusal::payload(format_args!(
+                "userid {user} is out of range"
+            )));
+        }
+    }
+    if states != 0 {
+        parts.push(Constraint::States(
+            StateSet::from_mask(states).map_err(Refusal::payload)?,
+        ));
+    }
+    if results != 0 {
+        // Of jobs that are over; others have no result and stay in.
+        parts.push(Constraint::Or(vec![
+            Constraint::Not(vec![Constraint::States(State::Inactive.into())]),
+            Constraint::Results(ResultSet::from_mask(results).map_err(Refusal::payload)?),
+        ]));
+    }
+    parts.extend(
+        ask.name
+            .as_deref()
+            .map(|name| Constraint::Name(vec![name.into()])),
+    );
+    parts.extend(
+        ask.queue
+            .as_deref()
+            .map(|queue| Constraint::Queue(vec![queue.into()])),
+    );
+    Ok(Constraint::And(parts))
+}
+
+impl Info {
+    /// Whether the caller may know of a job of `userid` at all.
+    pub(crate) fn may_see(&self, caller: &Caller, userid: u32) -> bool {
+        !self.config.private || caller.cred().may_act_for(userid)
+    }
+
+    pub(crate) fn list(&mut self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {
+        #[derive(serde::Deserialize)]
+        struct Batch {
+            #[serde(default)]
+            batch: u64,
+        }
+        let ask: ListRequest<'_> = parse(payload)?;
+        let limit = usize::try_from(ask.max_entries)
+            .map_err(|_| Refusal::payload("max_entries < 0 not allowed"))?;
+        let since = ask.since.unwrap_or(0.0);
+        if since < 0.0 || !since.is_finite() {
+            return Err(Refusal::payload("since < 0.0 not allowed"));
+        }
+        let attrs = attrs(&ask.attrs)?;
+        let mut constraint = constraint(&ask, self.projection.jobs().index().hosts_len())?;
+        if self.config.private && !caller.cred().is_owner() {
+            constraint = Constraint::And(vec![
+                Constraint::User(vec![caller.cred().userid]),
+                constraint,
+            ]);
+        }
+        let ids = Query {
+            constraint,
+            since,
+            limit,
+        }
+        .run(self.projection.jobs())
+        .map_err(|error| match error {
+            QueryError::Excessive => Refusal::new(errno::EINVAL, error.to_string()),
+        })?;
+        if self.listed_ids + ids.len() > LISTED_IDS_MAX {
+            return Err(Refusal::new(
+                errno::EAGAIN,
+                "too many long listings are being sent, try again later",
+            ));
+        }
+        let rows = parse::<Batch>(payload)?.batch.clamp(1, BATCH_ROWS_MAX);
+        let how = if caller.request.is_streaming() {
+            How::Stream {
+                rows: usize::try_from(rows).unwrap_or(1),
+                begun: false,
+            }
+        } else {
+            How::Whole(Vec::new())
+        };
+        let held = ids.len();
+        self.open(
+            caller,
+            Body::Listing(Listing {
+                ids,
+                at: 0,
+                attrs,
+                how,
+            }),
+        )?;
+        self.listed_ids += held;
+        Ok(())
+    }
+
+    /// Sends the next rows of a listing.
+    pub(crate) fn step_listing(&mut self, caller: &Caller, listing: &mut Listing) -> Step {
+        let step = self.write_rows(caller, listing);
+        match step {
+            Ok(step) => step,
+            Err(refusal) => {
+                self.out.refuse(caller, &refusal);
+                Step::Done
+            }
+        }
+    }
+
+    fn write_rows(&self, caller: &Caller, listing: &mut Listing) -> Result<Step, Refusal> {
+        let jobs = self.projection.jobs();
+        let mut sent = 0;
+        let mut rows_left = STEP_ROWS;
+        match &mut listing.how {
+            How::Stream { rows, begun } => {
+                while rows_left > 0 && sent < STEP_BYTES && listing.at < listing.ids.len() {
+                    let mut out = Vec::with_capacity(512);
+                    out.extend_from_slice(b"{\"jobs\":[");
+                    let mut in_batch = 0;
+                    while in_batch < *rows && out.len() < STEP_BYTES {
+                        let Some(&id) = listing.ids.get(listing.at) else {
+                            break;
+                        };
+                        listing.at += 1;
+                        let Some(record) = jobs.get(id) else { continue };
+                        if in_batch > 0 {
+                            out.push(b',');
+                        }
+                        listing
+                            .attrs
+                            .write(record, &mut out)
+                            .map_err(unknown_attr)?;
+                        in_batch += 1;
+                    }
+                    if in_batch == 0 {
+                        break;
+                    }
+                    rows_left = rows_left.saturating_sub(in_batch);
+                    out.push(b']');
+                    if !*begun {
+                        out.extend_from_slice(b",\"version\":1");
+                        self.write_freshness(&mut out);
+                        *begun = true;
+                    }
+                    sent += out.len();
+                    self.out.respond(caller, Some(finish_json(out)));
+                }
+                if listing.at < listing.ids.len() {
+                    return Ok(Step::More);
+                }
+                self.out.end(caller);
+            }
+            How::Whole(out) => {
+                while rows_left > 0 {
+                    let Some(&id) = listing.ids.get(listing.at) else {
+                        break;
+                    };
+                    listing.at += 1;
+                    let Some(record) = jobs.get(id) else { continue };
+                    out.push(if out.is_empty() { b'[' } else { b',' });
+                    listing.attrs.write(record, out).map_err(unknown_attr)?;
+                    rows_left -= 1;
+                }
+                if out.len() > ANSWER_BYTES_MAX {
+                    let text = format!(
+                        "the answer is longer than {ANSWER_BYTES_MAX} bytes: ask with the streaming flag, or for fewer with max_entries"
+                    );
+                    return Err(Refusal::new(errno::EOVERFLOW, text));
+                }
+                if listing.at < listing.ids.len() {
+                    return Ok(Step::More);
+                }
+                let mut answer = Vec::with_capacity(out.len() + 64);
+                answer.extend_from_slice(b"{\"jobs\":");
+                answer.extend_from_slice(if out.is_empty() { b"[" } else { out });
+                answer.push(b']');
+                self.write_freshness(&mut answer);
+                self.out.respond(caller, Some(finish_json(answer)));
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    /// A listing is over: its ids are free.
+    pub(crate) fn release_listing(&mut self, listing: &Listing) {
+        self.listed_ids = self.listed_ids.saturating_sub(listing.ids.len());
+    }
+
+    pub(crate) fn list_id(&mut self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {
+        let ask: ListIdRequest = parse(payload)?;
+        let attrs = attrs(&ask.attrs)?;
+        let states = match ask.state {
+            None => StateSet::EMPTY,
+            Some(mask) => StateSet::from_mask(mask)
+                .ok()
+                .filter(|states| !states.is_empty())
+                .ok_or_else(|| Refusal::payload("invalid state specified"))?,
+        };
+        self.id_lookups += 1;
+        let id = ask.id;
+        match self.projection.jobs().get(id) {
+            Some(record) if !self.may_see(caller, record.job().userid) => {
+                Err(Refusal::bare(errno::ENOENT))
+            }
+            Some(_) => self.answer_or_wait(caller.clone(), id, states, attrs),
+            None => self.ask_for_unknown(caller, id, states, attrs),
+        }
+    }
+
+    fn answer_or_wait(
+        &mut self,
+        caller: Caller,
+        id: JobId,
+        states: StateSet,
+        attrs: Attrs,
+    ) -> Result<(), Refusal> {
+        if waiters::is_ripe(self.projection.jobs(), id, states) {
+            return self.answer_id(&caller, id, &attrs);
+        }
+        let waiting = Waiting { caller, attrs };
+        self.waiters
+            .add(id, states, waiting)
+            .map_err(|full| Refusal::new(errno::EAGAIN, full.to_string()))
+    }
+
+    /// The list does not hold the job. A request that came down the connection of the journal stream was answered from a
+    /// state that includes all that was durable before it, so there is no such job. For others the job-manager knows.
+    fn ask_for_unknown(
+        &mut self,
+        caller: &Caller,
+        id: JobId,
+        states: StateSet,
+        attrs: Attrs,
+    ) -> Result<(), Refusal> {
+        if caller.via == Via::Broker && self.link.form == info::Form::Native {
+            return Err(Refusal::bare(errno::ENOENT));
+        }
+        if !self.link.up {
+            let age = self.stale_seconds().unwrap_or(0.0);
+            let text = format!(
+                "the list is {age:.0} s old and does not hold job {id}; the job-manager cannot be asked now"
+            );
+            return Err(Refusal::new(errno::EAGAIN, text));
+        }
+        let call = Call::Exists(Box::new((id, states, attrs, caller.clone())));
+        self.look_up(call, id, &[])
+            .map_err(|_| Refusal::new(errno::EAGAIN, "too many look-ups are open, try again later"))
+    }
+
+    /// The job-manager's word on a job the list did not hold when it was asked for.
+    pub(crate) fn exists(
+        &mut self,
+        asked: (JobId, StateSet, Attrs, Caller),
+        refusal: Option<Refusal>,
+    ) {
+        let (id, states, attrs, caller) = asked;
+        if let Some(Refusal { errnum, .. }) = refusal {
+            return self.out.refuse(&caller, &Refusal::bare(errnum));
+        }
+        if let Err(refusal) = self.answer_or_wait(caller.clone(), id, states, attrs) {
+            self.out.refuse(&caller, &refusal);
+        }
+    }
+
+    /// Answers `list-id`.
+    pub(crate) fn answer_id(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        attrs: &Attrs,
+    ) -> Result<(), Refusal> {
+        let record = self
+            .projection
+            .jobs()
+            .get(id)
+            .ok_or(Refusal::bare(errno::ENOENT))?;
+        if !self.may_see(caller, record.job().userid) {
+            return Err(Refusal::bare(errno::ENOENT));
+        }
+        let mut out = Vec::with_capacity(512);
+        out.extend_from_slice(b"{\"job\":");
+        attrs.write(record, &mut out).map_err(unknown_attr)?;
+        self.write_freshness(&mut out);
+        self.out.respond(caller, Some(finish_json(out)));
+        Ok(())
+    }
+
+    pub(crate) fn list_attrs(&self, caller: &Caller) {
+        let mut out = b"{\"attrs\":[".to_vec();
+        for attr in info::Attr::ALL {
+            row::text(&mut out, attr.name());
+            out.push(b',');
+        }
+        row::text(&mut out, row::ATTR_EVERY);
+        out.push(b']');
+        self.out.respond(caller, Some(finish_json(out)));
+    }
+
+    pub(crate) fn rank(&self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {
+        let RankRequest { id } = parse(payload)?;
+        let jobs = self.projection.jobs();
+        let seen = jobs
+            .get(id)
+            .filter(|record| self.may_see(caller, record.job().userid));
+        let (group, rank) = seen
+            .and_then(|_| jobs.rank(id))
+            .ok_or(Refusal::bare(errno::ENOENT))?;
+        let answer = RankResponse {
+            id,
+            group: group.name().into(),
+            rank: rank as u64,
+            seq: self.projection.applied(),
+            stale: self.stale_seconds(),
+        };
+        self.out.respond(caller, Some(json_payload(&answer)));
+        Ok(())
+    }
+}
+
+fn unknown_attr(unknown: info::UnknownAttr) -> Refusal {
+    Refusal::new(errno::EINVAL, unknown.to_string())
+}

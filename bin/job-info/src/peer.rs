@@ -1,0 +1,212 @@
+//! Who asks, and the ways back: the broker's connection, and clients of our own socket.
+//!
+//! ```text
+//!  via        client key                      answers go
+//!  Broker     oldest hop of the routes        through the one connection, routes echoed
+//!  Direct(n)  the connection itself           straight to it
+//! ```
+//! Answers are queued at once and never waited for. Streams ask [`Outlets::has_room`] first: what they would send
+//! stays where it is until the way is free again.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use rpc::{ConnHandle, ConnId, OutboxLimits, client::Sender};
+use wire::{Cred, Request, Response, errno};
+
+/// Streams stop when this much waits to be written on a way, so that an answer never queues behind more than this.
+pub(crate) const OUT_HIGH_BYTES: usize = 192 << 10;
+/// … and go on from here.
+const OUT_LOW_BYTES: usize = 64 << 10;
+/// At this much a peer that does not read loses its connection.
+const OUT_BYTES_MAX: usize = 64 << 20;
+const _: () = assert!(OUT_LOW_BYTES < OUT_HIGH_BYTES && OUT_HIGH_BYTES < OUT_BYTES_MAX);
+
+/// The bounds of every way out.
+pub(crate) const OUT_LIMITS: OutboxLimits = OutboxLimits {
+    low_water: OUT_LOW_BYTES,
+    high_water: OUT_HIGH_BYTES,
+    hard_cap: OUT_BYTES_MAX,
+};
+
+/// Which way a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Via {
+    /// Through the broker.
+    Broker,
+    /// On our own socket.
+    Direct(ConnId),
+}
+
+/// One client, however many requests it has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClientKey {
+    pub(crate) via: Via,
+    hop: Option<Bytes>,
+}
+
+/// A request that is to be answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) via: Via,
+    /// Its payload has been taken out when it was read.
+    pub(crate) request: Request,
+}
+
+impl Caller {
+    pub(crate) fn key(&self) -> ClientKey {
+        ClientKey {
+            via: self.via,
+            hop: wire::oldest_hop(&self.request.routes).cloned(),
+        }
+    }
+
+    pub(crate) fn cred(&self) -> Cred {
+        self.request.cred
+    }
+
+    pub(crate) fn topic(&self) -> &str {
+        self.request.topic.as_str()
+    }
+
+    /// Whether `other`, a cancel or disconnect, speaks for the sender of this request.
+    pub(crate) fn is_of(&self, other: &Caller) -> bool {
+        self.key() == other.key()
+            && (other.cred().is_owner() || other.cred().userid == self.cred().userid)
+    }
+}
+
+/// A refusal: errnum, and a text for people where there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Refusal {
+    pub(crate) errnum: u32,
+    pub(crate) text: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(errnum: u32, text: impl Into<String>) -> Self {
+        Self {
+            errnum,
+            text: Some(text.into()),
+        }
+    }
+
+    pub(crate) fn bare(errnum: u32) -> Self {
+        Self { errnum, text: None }
+    }
+
+    /// A payload that is not what it should be.
+    pub(crate) fn payload(reason: impl std::fmt::Display) -> Self {
+        Self::new(errno::EPROTO, format!("invalid payload: {reason}"))
+    }
+}
+
+/// All ways out.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    own: Cred,
+    broker: Option<Sender>,
+    direct: HashMap<ConnId, ConnHandle>,
+}
+
+impl Outlets {
+    pub(crate) fn new(own: Cred) -> Self {
+        Self {
+            own,
+            broker: None,
+            direct: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn set_broker(&mut self, broker: Option<Sender>) {
+        if let Some(old) = std::mem::replace(&mut self.broker, broker) {
+            old.close();
+        }
+    }
+
+    pub(crate) fn broker(&self) -> Option<&Sender> {
+        self.broker.as_ref()
+    }
+
+    pub(crate) fn open(&mut self, id: ConnId, handle: ConnHandle) {
+        self.direct.insert(id, handle);
+    }
+
+    pub(crate) fn close(&mut self, id: ConnId) {
+        self.direct.remove(&id);
+    }
+
+    /// Whether a stream may send.
+    pub(crate) fn has_room(&self, via: Via) -> bool {
+        match via {
+            Via::Broker => self
+                .broker
+                .as_ref()
+                .is_some_and(|sender| sender.queued_bytes() < OUT_HIGH_BYTES),
+            Via::Direct(id) => self
+                .direct
+                .get(&id)
+                .is_some_and(|handle| handle.queued_bytes() < OUT_HIGH_BYTES),
+        }
+    }
+
+    /// A request of our own to the broker. False when there is no connection.
+    pub(crate) fn request(&self, request: Request) -> bool {
+        self.broker
+            .as_ref()
+            .is_some_and(|sender| send_to_broker(sender, request))
+    }
+
+    /// Sends a success. `payload` has its final NUL.
+    pub(crate) fn respond(&self, caller: &Caller, payload: Option<Bytes>) {
+        self.send(caller, caller.request.respond(payload));
+    }
+
+    /// Sends an error, or the end of a stream.
+    pub(crate) fn refuse(&self, caller: &Caller, refusal: &Refusal) {
+        self.send(
+            caller,
+            caller
+                .request
+                .error(refusal.errnum, refusal.text.as_deref()),
+        );
+    }
+
+    /// Ends a stream in the usual way.
+    pub(crate) fn end(&self, caller: &Caller) {
+        self.refuse(caller, &Refusal::bare(errno::ENODATA));
+    }
+
+    fn send(&self, caller: &Caller, mut response: Response) {
+        if !caller.request.expects_response() {
+            return;
+        }
+        // A response without roles is dropped by clients without a word.
+        response.cred = self.own;
+        match caller.via {
+            Via::Broker => {
+                if let Some(sender) = &self.broker {
+                    send_to_broker(sender, response);
+                }
+            }
+            Via::Direct(id) => {
+                if let Some(handle) = self.direct.get(&id) {
+                    // Overflow closes that connection; it is told as `Closed`.
+                    let _ = handle.send(response);
+                }
+            }
+        }
+    }
+}
+
+fn send_to_broker(sender: &Sender, frame: impl Into<rpc::Frame>) -> bool {
+    match sender.send_now(frame) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "the broker does not take what we send; giving the connection up");
+            sender.close();
+            false
+        }
+    }
+}

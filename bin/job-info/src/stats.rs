@@ -1,0 +1,178 @@
+//! `job-list.job-stats`, once or followed, and `stats-get` of both services.
+//!
+//! A followed `job-stats` is answered at once, then again whenever a job changed, at most every [`STATS_INTERVAL`].
+
+use std::time::{Duration, Instant};
+
+use info::Group;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::json;
+use wire::{errno, json_payload};
+
+use crate::{
+    core::Info,
+    peer::{Caller, Refusal},
+    streams::{Body, Step},
+};
+
+/// Shortest time between two answers of one followed `job-stats`.
+pub(crate) const STATS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A followed `job-stats`.
+#[derive(Debug, Default)]
+pub(crate) struct StatsWatch {
+    sent: Option<Instant>,
+    pub(crate) dirty: bool,
+}
+
+struct Answer<'a>(&'a Info);
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.projection.jobs().counts().entries(&mut map)?;
+        map.serialize_entry("seq", &self.0.projection.applied())?;
+        if let Some(age) = self.0.stale_seconds() {
+            map.serialize_entry("stale", &age)?;
+        }
+        map.end()
+    }
+}
+
+impl Info {
+    pub(crate) fn job_stats(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        self.refuse_private(caller)?;
+        if caller.request.is_streaming() {
+            return self
+                .open(caller, Body::Stats(StatsWatch::default()))
+                .map(|id| self.stats_watchers.push(id));
+        }
+        self.out.respond(caller, Some(json_payload(&Answer(self))));
+        Ok(())
+    }
+
+    fn refuse_private(&self, caller: &Caller) -> Result<(), Refusal> {
+        if self.config.private && !caller.cred().is_owner() {
+            return Err(Refusal::bare(errno::EPERM));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn step_stats(
+        &mut self,
+        caller: &Caller,
+        watch: &mut StatsWatch,
+        now: Instant,
+    ) -> Step {
+        match watch.sent {
+            Some(sent) if !watch.dirty || now.duration_since(sent) < STATS_INTERVAL => {
+                if watch.dirty {
+                    self.stats_due_at(sent + STATS_INTERVAL);
+                }
+            }
+            _ => {
+                self.out.respond(caller, Some(json_payload(&Answer(self))));
+                *watch = StatsWatch {
+                    sent: Some(now),
+                    dirty: false,
+                };
+            }
+        }
+        Step::Idle
+    }
+
+    fn stats_due_at(&mut self, at: Instant) {
+        self.stats_due = Some(self.stats_due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Something changed: followers get another answer, each in its time.
+    pub(crate) fn stats_changed(&mut self, now: Instant) {
+        if self.stats_watchers.is_empty() {
+            return;
+        }
+        let watchers = std::mem::take(&mut self.stats_watchers);
+        let mut due: Option<Instant> = None;
+        for &id in &watchers {
+            let Some(stream) = self.streams.get_mut(id) else {
+                continue;
+            };
+            if let Body::Stats(watch) = &mut stream.body {
+                watch.dirty = true;
+                let at = watch.sent.map_or(now, |sent| sent + STATS_INTERVAL);
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
+        }
+        self.stats_watchers = watchers;
+        if let Some(at) = due {
+            self.stats_due_at(at);
+        }
+    }
+
+    /// The time of some follower has come.
+    pub(crate) fn stats_tick(&mut self, now: Instant) {
+        if self.stats_due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.stats_due = None;
+        for id in self.stats_watchers.clone() {
+            self.streams.wake(id);
+        }
+    }
+
+    pub(crate) fn list_stats_get(&self, caller: &Caller) -> Result<(), Refusal> {
+        self.refuse_private(caller)?;
+        let jobs = self.projection.jobs();
+        let counters = self.projection.counters();
+        let answer = json!({
+            "jobs": {
+                "pending": jobs.group_len(Group::Pending),
+                "running": jobs.group_len(Group::Running),
+                "inactive": jobs.group_len(Group::Inactive),
+            },
+            "idsync": {"lookups": self.id_lookups, "waits": self.waiters.taken()},
+            "stats_watchers": self.stats_watchers.len(),
+            "seq": self.projection.applied(),
+            "live": self.projection.is_live(),
+            "journal": {
+                "batches": counters.batches,
+                "events": counters.events,
+                "duplicates": counters.duplicates,
+                "unknown": counters.unknown,
+                "invalid": counters.invalid,
+                "gaps": counters.gaps,
+                "rebuilds": counters.rebuilds,
+                "reorder_passes": counters.reorder_passes,
+                "moves": counters.moves,
+            },
+            "requests": self.requests,
+            "held": self.hold.len(),
+            "waiting": self.waiters.len(),
+            "streams": self.streams.len(),
+            "connects": self.link.attempts,
+            "heap_bytes": jobs.heap_bytes(),
+        });
+        self.out.respond(caller, Some(json_payload(&answer)));
+        Ok(())
+    }
+
+    pub(crate) fn info_stats_get(&mut self, caller: &Caller) {
+        let (mut watchers, mut guests, mut updates) = (0, 0, 0);
+        for (_, stream) in self.streams.iter_mut() {
+            match stream.body {
+                Body::Log(_) => watchers += 1,
+                Body::Guest(_) => guests += 1,
+                Body::Update(_) => updates += 1,
+                Body::Listing(_) | Body::Stats(_) => {}
+            }
+        }
+        let answer = json!({
+            "lookups": self.lookups,
+            "watchers": watchers,
+            "guest_watchers": guests,
+            "update_lookups": self.update_lookups,
+            "update_watchers": updates,
+            "calls": self.link.calls_len(),
+        });
+        self.out.respond(caller, Some(json_payload(&answer)));
+    }
+}
