@@ -10,7 +10,15 @@ use rpc::{Client, RpcError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::time::Duration;
 use wire::{Topic, errno};
+
+/// How long a restart of the job-manager is waited out: about three seconds.
+const RESTART: Retry = Retry {
+    attempts: 10,
+    first: Duration::from_millis(16),
+    max: Duration::from_millis(500),
+};
 
 /// Runs a command's conversation to its end.
 ///
@@ -53,6 +61,19 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+impl OpenError {
+    /// True if somebody may answer there a little later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match &self.source {
+            ConnectError::NotServed { .. } | ConnectError::HungUp { .. } => true,
+            // A server that takes over a socket removes it first; its lock is there before and after.
+            ConnectError::NotThere { .. } => self.place.statedir().join("lock").exists(),
+            _ => false,
+        }
+    }
+}
+
 /// A call that did not give what it should.
 #[derive(Debug)]
 pub enum CallError {
@@ -80,6 +101,22 @@ impl CallError {
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
+
+    /// True if the same call may do a little later: the connection was lost, or a daemon of the instance is away.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Lost { .. } => true,
+            Self::Refused { topic, .. } => {
+                self.is_no_service() && daemon_of(topic.service()).is_some()
+            }
+        }
+    }
+
+    fn is_no_service(&self) -> bool {
+        matches!(self, Self::Refused { errnum: errno::ENOSYS, text, .. }
+            if text.as_deref().is_none_or(|text| text.starts_with("No service")))
+    }
 }
 
 impl From<RpcError> for CallError {
@@ -102,14 +139,7 @@ impl From<RpcError> for CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused {
-                topic,
-                errnum: errno::ENOSYS,
-                text,
-            } if text
-                .as_deref()
-                .is_none_or(|text| text.starts_with("No service")) =>
-            {
+            Self::Refused { topic, .. } if self.is_no_service() => {
                 let service = topic.service();
                 match daemon_of(service) {
                     Some(daemon) => write!(
@@ -162,18 +192,27 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to the instance the environment names. A socket that nobody serves is tried again for half a second: the
+    /// Connects to the instance the environment names. A socket that nobody serves is tried again for some seconds: the
     /// job-manager may be on its way back.
     ///
     /// # Errors
     /// [`OpenError`], or an environment variable that names no socket.
     pub async fn open() -> anyhow::Result<Self> {
+        Self::open_retrying(RESTART).await
+    }
+
+    /// Like [`Self::open`], with less patience: for those who can do something else.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn open_briefly() -> anyhow::Result<Self> {
+        Self::open_retrying(Retry::USUAL).await
+    }
+
+    async fn open_retrying(retry: Retry) -> anyhow::Result<Self> {
         let place = Place::find()?;
         match connect(&place, Retry::NONE).await {
-            Err(OpenError {
-                source: ConnectError::NotServed { .. } | ConnectError::HungUp { .. },
-                ..
-            }) => Ok(connect(&place, Retry::USUAL).await?),
+            Err(error) if error.is_passing() => Ok(connect(&place, retry).await?),
             other => Ok(other?),
         }
     }

@@ -26,6 +26,7 @@ pub mod ids;
 pub mod jobspec;
 pub mod listing;
 pub mod locale;
+pub mod outage;
 pub mod outcome;
 pub mod output;
 pub mod query;

@@ -5,10 +5,10 @@
 
 use crate::connect::{CallError, OpenError, Session, Stream};
 use crate::ids;
+use crate::outage;
 use crate::output::complain;
 use crate::row::Row;
 use crate::when;
-use bytes::Bytes;
 use job::JobId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,82 +39,68 @@ struct Page {
     stale: Option<f64>,
 }
 
-/// A session with whoever can list jobs: the instance, or job-info alone.
-#[derive(Debug)]
-pub struct Lister {
-    session: Session,
-    /// The instance is down; this is job-info's own socket.
-    pub alone: bool,
+/// Connects to the instance, else to job-info's own socket unless `fresh` is asked for.
+///
+/// # Errors
+/// Neither answers; the error is about the main socket.
+async fn open(fresh: bool) -> anyhow::Result<Session> {
+    match Session::open_briefly().await {
+        Err(error) if !fresh && error.downcast_ref::<OpenError>().is_some() => {
+            Session::open_beside("job-info.socket")
+                .await
+                .map_err(|_| error)
+        }
+        other => other,
+    }
 }
 
-impl Lister {
-    /// Connects to the instance, else to job-info's own socket unless `fresh` is asked for.
-    ///
-    /// # Errors
-    /// Neither answers; the error is about the main socket.
-    pub async fn open(fresh: bool) -> anyhow::Result<Self> {
-        match Session::open().await {
-            Ok(session) => Ok(Self {
-                session,
-                alone: false,
-            }),
-            Err(error) if fresh || error.downcast_ref::<OpenError>().is_none() => Err(error),
-            Err(error) => match Session::open_beside("job-info.socket").await {
-                Ok(session) => Ok(Self {
-                    session,
-                    alone: true,
-                }),
-                Err(_) => Err(error),
-            },
-        }
-    }
-
-    /// The session.
-    #[must_use]
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// Asks; the rows come from the answer one page at a time.
-    ///
-    /// # Errors
-    /// The connection is lost.
-    pub async fn ask(&self, question: &Question) -> Result<Answer, CallError> {
-        let request = json!({
-            "max_entries": question.max_entries,
-            "attrs": question.attributes,
-            "since": question.since,
-            "constraint": question.constraint,
-            "batch": BATCH_ROWS,
-        });
-        let stream = self.session.stream("job-list.list", &request).await?;
-        Ok(Answer {
+/// Asks; the rows come from the answer one page at a time.
+///
+/// # Errors
+/// No instance and no job-info either, or the question is refused.
+pub async fn ask(question: &Question, fresh: bool) -> anyhow::Result<Answer> {
+    let request = json!({
+        "max_entries": question.max_entries,
+        "attrs": question.attributes,
+        "since": question.since,
+        "constraint": question.constraint,
+        "batch": BATCH_ROWS,
+    });
+    outage::patiently(async || {
+        let session = open(fresh).await?;
+        let stream = session.stream("job-list.list", &request).await?;
+        let mut answer = Answer {
+            session,
             stream,
+            first: Vec::new(),
             stale: None,
             warned: false,
-        })
-    }
+        };
+        // Whether there is an answer at all shows with the first page.
+        answer.first = answer.next_page().await?;
+        Ok(answer)
+    })
+    .await
+}
 
-    /// Asks for jobs by id, pipelined; the results come in the order of the ids, with the age of the list if it is stale.
-    ///
-    /// # Errors
-    /// The connection is lost, or job-list is not there. A job that does not exist is an error in its place.
-    pub async fn by_id(
-        &self,
-        jobs: &[JobId],
-        attributes: &[&'static str],
-    ) -> anyhow::Result<(Vec<Result<Row, String>>, Option<f64>)> {
+/// Asks for jobs by id, pipelined; the results come in the order of the ids, with the age of the list if it is stale.
+///
+/// # Errors
+/// No instance and no job-info either. A job that does not exist is an error in its place.
+pub async fn by_id(
+    jobs: &[JobId],
+    attributes: &[&'static str],
+    fresh: bool,
+) -> anyhow::Result<(Vec<Result<Row, String>>, Option<f64>)> {
+    outage::patiently(async || {
+        let session = open(fresh).await?;
         let mut rows = Vec::with_capacity(jobs.len());
-        let mut stale = None;
-        let mut warned = false;
+        let (mut stale, mut warned) = (None, false);
         for ids in jobs.chunks(IDS_IN_FLIGHT_MAX) {
             let mut pending = Vec::with_capacity(ids.len());
             for id in ids {
-                pending.push(
-                    self.session
-                        .start("job-list.list-id", &json!({"id": id, "attrs": attributes}))
-                        .await?,
-                );
+                let request = json!({"id": id, "attrs": attributes});
+                pending.push(session.start("job-list.list-id", &request).await?);
             }
             for (id, pending) in ids.iter().zip(pending) {
                 rows.push(match pending.answer::<ListIdResponse>().await {
@@ -129,9 +115,10 @@ impl Lister {
                         errnum: errno::ENOENT,
                         ..
                     }) => Err(ids::unknown(*id)),
+                    // Of this job alone: no right to it, or a stale list that does not hold it.
                     Err(
                         error @ CallError::Refused {
-                            errnum: errno::EPERM,
+                            errnum: errno::EPERM | errno::EAGAIN,
                             ..
                         },
                     ) => Err(format!("{}: {error}", ids::show(*id))),
@@ -140,7 +127,8 @@ impl Lister {
             }
         }
         Ok((rows, stale))
-    }
+    })
+    .await
 }
 
 /// Look-ups by id on their way at a time.
@@ -156,34 +144,45 @@ struct ListIdResponse {
 /// The rows of an answer.
 #[derive(Debug)]
 pub struct Answer {
+    session: Session,
     stream: Stream,
+    first: Vec<Row>,
     /// Seconds since the list was up to date, if it is not.
     pub stale: Option<f64>,
     warned: bool,
 }
 
 impl Answer {
+    /// Whom it came from.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// The next rows; empty at the end.
     ///
     /// # Errors
-    /// job-list refuses the question, or the connection is lost.
+    /// The connection is lost.
     pub async fn rows(&mut self) -> anyhow::Result<Vec<Row>> {
+        if self.first.is_empty() {
+            self.next_page().await
+        } else {
+            Ok(std::mem::take(&mut self.first))
+        }
+    }
+
+    async fn next_page(&mut self) -> anyhow::Result<Vec<Row>> {
         while let Some(payload) = self.stream.next().await? {
-            let page = self.page(&payload)?;
-            if !page.is_empty() {
-                return Ok(page);
+            let page: Page = serde_json::from_slice(&payload)?;
+            if let Some(age) = page.stale {
+                self.stale = Some(age);
+                warn_once(age, &mut self.warned);
+            }
+            if !page.jobs.is_empty() {
+                return Ok(page.jobs);
             }
         }
         Ok(Vec::new())
-    }
-
-    fn page(&mut self, payload: &Bytes) -> anyhow::Result<Vec<Row>> {
-        let page: Page = serde_json::from_slice(payload)?;
-        if let Some(age) = page.stale {
-            self.stale = Some(age);
-            warn_once(age, &mut self.warned);
-        }
-        Ok(page.jobs)
     }
 }
 

@@ -4,6 +4,7 @@
 //! are pipelined; order of the outcomes is the order of the ids.
 
 use crate::connect::{CallError, Pending, Session};
+use crate::outage::Outage;
 use crate::row::{Row, RowJson};
 use crate::{ids, status, when};
 use job::{JobId, JobResult, State};
@@ -98,14 +99,37 @@ impl Outcome {
     }
 }
 
-/// Waits until every one of these jobs has ended.
+/// Waits until every one of these jobs has ended, over restarts of the instance.
 ///
 /// # Errors
-/// The connection is lost, or job-list is not there.
+/// The instance or its listing service went away and does not come back.
 pub async fn wait_all(session: &Session, jobs: &[JobId]) -> anyhow::Result<Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
+    let mut session = session.clone();
+    let mut outage = Outage::default();
+    loop {
+        let before = outcomes.len();
+        match wait_rest(&session, jobs, &mut outcomes).await {
+            Ok(()) => return Ok(outcomes),
+            Err(error) => {
+                if outcomes.len() > before {
+                    outage.over();
+                }
+                let place = session.place().clone();
+                session = outage.survive(&place, error, "waiting").await?;
+            }
+        }
+    }
+}
+
+/// Waits for those that have no outcome yet.
+async fn wait_rest(
+    session: &Session,
+    jobs: &[JobId],
+    outcomes: &mut Vec<Outcome>,
+) -> anyhow::Result<()> {
     let mut in_flight: VecDeque<(JobId, Pending)> = VecDeque::new();
-    let mut next = jobs.iter();
+    let mut next = jobs.iter().skip(outcomes.len());
     loop {
         while in_flight.len() < IN_FLIGHT_MAX {
             let Some(id) = next.next() else { break };
@@ -113,7 +137,7 @@ pub async fn wait_all(session: &Session, jobs: &[JobId]) -> anyhow::Result<Vec<O
             in_flight.push_back((*id, session.start("job-list.list-id", &request).await?));
         }
         let Some((id, pending)) = in_flight.pop_front() else {
-            return Ok(outcomes);
+            return Ok(());
         };
         outcomes.push(match pending.answer::<ListIdResponse>().await {
             Ok(response) => Outcome::Ended(Box::new(response.job)),

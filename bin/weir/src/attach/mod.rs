@@ -14,10 +14,10 @@
 pub mod output;
 pub mod stdin;
 
-use crate::backoff::Backoff;
 use crate::connect::{CallError, Session, Stream};
 use crate::eventtext::{EventText, LogEvent, Times};
 use crate::failure::Exit;
+use crate::outage::{self, Outage};
 use crate::output::complain;
 use crate::{ids, status};
 use bytes::Bytes;
@@ -36,8 +36,6 @@ const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 const STATUS_INTERRUPTED: u8 = 130;
 /// The status of a process whose standard output was closed.
 const STATUS_PIPE_CLOSED: u8 = 141;
-/// How long a new connection is tried for after the old one was lost.
-const RECONNECT_FOR: Duration = Duration::from_secs(300);
 
 /// What to show and take.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,6 +77,82 @@ pub async fn watch(
         .await
 }
 
+/// One log of a job, followed over restarts of the instance: no event twice, none left out.
+pub struct Followed<'a> {
+    session: Session,
+    id: JobId,
+    path: &'a str,
+    stream: Option<Stream>,
+    outage: Outage,
+    /// Events of the present stream, and of these how many to pass over.
+    seen: u64,
+    skip: u64,
+}
+
+impl<'a> Followed<'a> {
+    /// Begins to follow; nothing is asked yet.
+    #[must_use]
+    pub fn new(session: Session, id: JobId, path: &'a str) -> Self {
+        Self {
+            session,
+            id,
+            path,
+            stream: None,
+            outage: Outage::default(),
+            seen: 0,
+            skip: 0,
+        }
+    }
+
+    /// The next event's line; `None` after the last.
+    ///
+    /// # Errors
+    /// No such job or log, no right to it, or the instance does not come back.
+    pub async fn next(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            match self.attempt().await {
+                Ok(None) => return Ok(None),
+                Ok(Some(text)) => {
+                    self.seen += 1;
+                    if self.seen > self.skip {
+                        self.outage.over();
+                        return Ok(Some(text));
+                    }
+                }
+                Err(error) => {
+                    self.stream = None;
+                    self.skip = self.skip.max(self.seen);
+                    self.seen = 0;
+                    let place = self.session.place().clone();
+                    self.session = self
+                        .outage
+                        .survive(&place, error, &ids::show(self.id))
+                        .await?;
+                }
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> anyhow::Result<Option<String>> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None => self
+                .stream
+                .insert(watch(&self.session, self.id, self.path, 0).await?),
+        };
+        loop {
+            match stream.next().await? {
+                None => return Ok(None),
+                Some(payload) => {
+                    if let Some(text) = line(&payload)? {
+                        return Ok(Some(text));
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The line of a watch response; `None` for the sentinel.
 ///
 /// # Errors
@@ -100,34 +174,27 @@ pub fn line(payload: &Bytes) -> anyhow::Result<Option<String>> {
 /// No such job, no right to it, or no instance any more.
 pub async fn attach(session: Session, id: JobId, options: Options) -> anyhow::Result<u8> {
     let mut following = Following::new(session, id, options)?;
-    let mut backoff = Backoff::default();
+    let mut outage = Outage::default();
     loop {
+        let seen = following.seen();
         match following.follow().await {
             Ok(()) => return following.conclude(),
-            Err(error) if !is_lost(&error) => return Err(error),
-            Err(_) => {}
-        }
-        complain(&format!(
-            "{}: lost the connection to the instance; trying again",
-            ids::show(id)
-        ));
-        let started = Instant::now();
-        following.session = loop {
-            backoff.wait().await;
-            match Session::open_at(following.session.place()).await {
-                Ok(session) => break session,
-                Err(error) if started.elapsed() > RECONNECT_FOR => return Err(error),
-                Err(_) => {}
+            Err(error) => {
+                if following.seen() > seen {
+                    outage.over();
+                }
+                let place = following.session.place().clone();
+                let shown = ids::show(id);
+                following.session = tokio::select! {
+                    session = outage.survive(&place, error, &shown) => session?,
+                    () = recv(following.interrupts.as_mut()) => {
+                        complain(&format!("{shown}: left; the job goes on (weir job attach {shown})"));
+                        return Err(Exit(STATUS_INTERRUPTED).into());
+                    }
+                };
             }
-        };
+        }
     }
-}
-
-/// True if the error is worth a new connection: the old one broke, or job-info went away.
-fn is_lost(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<CallError>()
-        .is_some_and(CallError::is_lost)
 }
 
 struct Following {
@@ -140,7 +207,10 @@ struct Following {
     interrupted: Option<Instant>,
     canceling: bool,
     text: EventText,
+    /// Events of the present connection.
     events_seen: u64,
+    /// Of these, to be passed over: they were seen on an earlier one.
+    skip_events: u64,
     finish: Option<i32>,
     fatal: Option<String>,
 }
@@ -161,9 +231,15 @@ impl Following {
             canceling: false,
             text: EventText::new(Times::Offset),
             events_seen: 0,
+            skip_events: 0,
             finish: None,
             fatal: None,
         })
+    }
+
+    /// How much of the job was seen, over all connections.
+    fn seen(&self) -> u64 {
+        self.events_seen.max(self.skip_events) + self.sink.seen()
     }
 
     /// One connection's worth of following; returns when the job is over and all output delivered.
@@ -180,6 +256,7 @@ impl Following {
             canceling,
             text,
             events_seen,
+            skip_events,
             finish,
             fatal,
         } = self;
@@ -189,7 +266,8 @@ impl Following {
         let forward = stdin::forward(session, id, stdin.as_mut());
         tokio::pin!(forward);
         let (mut main_open, mut output_open, mut forwarding) = (true, true, true);
-        let mut skip_events = std::mem::replace(events_seen, 0);
+        *skip_events = (*events_seen).max(*skip_events);
+        *events_seen = 0;
         sink.rewind();
         while main_open || output_open {
             tokio::select! {
@@ -215,8 +293,7 @@ impl Following {
                     Ok(Some(payload)) => {
                         let Some(line) = line(&payload)? else { continue };
                         *events_seen += 1;
-                        if skip_events > 0 {
-                            skip_events -= 1;
+                        if *events_seen <= *skip_events {
                             continue;
                         }
                         let event = LogEvent::parse(&line)?;
@@ -239,7 +316,7 @@ impl Following {
                     forwarding = false;
                     match result {
                         Ok(()) => {}
-                        Err(error) if is_lost(&error) => return Err(error),
+                        Err(error) if outage::is_passing(&error) => return Err(error),
                         Err(error) => complain(&format!("{}: standard input is not forwarded any more: {error:#}", ids::show(id))),
                     }
                 }

@@ -80,9 +80,15 @@ impl Sink {
         }
     }
 
+    /// Entries taken, over all readings of the log.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen.max(self.skip)
+    }
+
     /// The log is read from its start again: what was seen is passed over.
     pub fn rewind(&mut self) {
-        self.skip = self.seen;
+        self.skip = self.seen();
         self.seen = 0;
     }
 
@@ -92,8 +98,7 @@ impl Sink {
     /// The line is no output entry, or writing failed for another reason than a closed pipe.
     pub fn take(&mut self, line: &str) -> anyhow::Result<Delivered> {
         self.seen += 1;
-        if self.skip > 0 {
-            self.skip -= 1;
+        if self.seen <= self.skip {
             return Ok(Delivered::Yes);
         }
         let entry: Entry<'_> = serde_json::from_str(line)?;

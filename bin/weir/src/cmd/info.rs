@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::failure::Exit;
-use crate::listing::Lister;
+use crate::listing;
 use crate::outcome;
 use crate::output::{self, Paint, Palette, complain};
 use crate::row::Row;
@@ -54,12 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let mut stale = None;
     if !jobs.is_empty() {
-        match connect::block_on(async {
-            Lister::open(false)
-                .await?
-                .by_id(&jobs, &outcome::ATTRIBUTES)
-                .await
-        }) {
+        match connect::block_on(listing::by_id(&jobs, &outcome::ATTRIBUTES, false)) {
             Ok((found, age)) => {
                 stale = age;
                 for (id, result) in jobs.iter().zip(found) {

@@ -1,13 +1,13 @@
 //! `weir jobs`: the listing. Fast is the point: one connection, one request, rows written as they come.
 
-use crate::connect::{self};
+use crate::connect::{self, Session};
 use crate::failure::{Exit, usage};
 use crate::format::fields::{Context, FIELDS};
 use crate::format::{self, Format};
-use crate::listing::{Lister, Question};
+use crate::listing::{self, Question};
 use crate::output::{self, Paint, Palette, When, complain};
 use crate::row::{Row, RowJson};
-use crate::{ids, query, stats, text, users, when};
+use crate::{ids, outage, query, stats, text, users, when};
 use job::{JobId, JobResult, State, StateSet};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ pub struct Args {
     ids: Vec<String>,
 
     /// Ended jobs too
-    #[arg(short = 'a', conflicts_with = "filter")]
+    #[arg(short = 'a')]
     all: bool,
 
     /// Jobs of all users
@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 1000)]
     count: u64,
 
-    /// States and results, or an expression
+    /// States and results, or an expression; whatever -a says
     #[arg(short, long, value_name = "FILTER")]
     filter: Option<String>,
 
@@ -166,13 +166,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let constraint = constraint(args, now)?;
     connect::block_on(async {
         if args.stats || args.stats_only {
-            let lister = Lister::open(args.fresh).await?;
+            let counts =
+                outage::patiently(async || Ok(stats::job_counts(&Session::open().await?).await?))
+                    .await?;
             let mut out = output::stdout();
-            writeln!(
-                out,
-                "{}",
-                stats::job_counts(lister.session()).await?.sentence()
-            )?;
+            writeln!(out, "{}", counts.sentence())?;
             out.flush()?;
             if args.stats_only {
                 return Ok(());
@@ -246,7 +244,6 @@ impl Shown<'_> {
             }
             None => 0.0,
         };
-        let lister = Lister::open(self.args.fresh).await?;
         let wanted = self.args.count;
         // One more than wanted, to know whether there are more.
         let max_entries = if wanted == 0 {
@@ -254,14 +251,13 @@ impl Shown<'_> {
         } else {
             wanted.saturating_add(1)
         };
-        let mut answer = lister
-            .ask(&Question {
-                max_entries,
-                attributes,
-                since,
-                constraint,
-            })
-            .await?;
+        let question = Question {
+            max_entries,
+            attributes,
+            since,
+            constraint,
+        };
+        let mut answer = listing::ask(&question, self.args.fresh).await?;
         let mut left = if wanted == 0 { u64::MAX } else { wanted };
         let mut more = false;
         let keep = self.args.json || self.format.looks_ahead();
@@ -332,8 +328,8 @@ impl Shown<'_> {
         let mut rows = Vec::new();
         let mut stale = None;
         if !jobs.is_empty() {
-            let lister = match Lister::open(self.args.fresh).await {
-                Ok(lister) => lister,
+            let (found, age) = match listing::by_id(&jobs, attributes, self.args.fresh).await {
+                Ok(found) => found,
                 // One document, whatever happens.
                 Err(error) if self.args.json => {
                     problems.extend(jobs.iter().map(|id| Problem {
@@ -345,7 +341,6 @@ impl Shown<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let (found, age) = lister.by_id(&jobs, attributes).await?;
             stale = age;
             for (id, result) in jobs.iter().zip(found) {
                 match result {

@@ -7,11 +7,11 @@
 //! connection is lost after that, the stream is resumed behind it, with a note on standard error. A cut before it means that
 //! the backlog is incomplete: the command fails and says so.
 
-use crate::backoff::Backoff;
 use crate::connect::{self, CallError, Session};
 use crate::eventtext::{self, LogEvent};
 use crate::failure::usage;
-use crate::output::{self, Paint, Palette, When, complain};
+use crate::outage::Outage;
+use crate::output::{self, Paint, Palette, When};
 use crate::{ids, text, when};
 use job::JobId;
 use serde::Deserialize;
@@ -77,7 +77,7 @@ pub struct Args {
     count: Option<u64>,
 
     /// End when all events up to now have been printed
-    #[arg(long)]
+    #[arg(long, visible_alias = "until-caught-up")]
     no_follow: bool,
 
     /// One line of JSON an event
@@ -142,7 +142,7 @@ enum End {
     /// All that was asked for is printed.
     Done,
     /// The connection is gone.
-    Lost,
+    Lost(anyhow::Error),
 }
 
 /// Follows.
@@ -176,29 +176,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     connect::block_on(async {
         let mut session = Session::open().await?;
-        let mut backoff = Backoff::default();
+        let mut outage = Outage::default();
         loop {
-            match follow.read(&session).await? {
+            let before = follow.cursor.clone();
+            let error = match follow.read(&session).await? {
                 End::Done => return Ok(()),
-                End::Lost => {}
-            }
+                End::Lost(error) => error,
+            };
             let Some(cursor) = &follow.cursor else {
                 anyhow::bail!(
                     "the connection was lost before all earlier events had come; run it again for a whole list"
                 );
             };
-            complain(&format!(
-                "journal: the connection was lost; resuming behind event {} when the instance is back",
-                cursor.seq
-            ));
-            session = loop {
-                backoff.wait().await;
-                if let Ok(session) = Session::open_at(session.place()).await {
-                    break session;
-                }
-            };
-            backoff.reset();
-            complain("journal: connected again");
+            if before != follow.cursor {
+                outage.over();
+            }
+            let whose = format!("journal: behind event {}", cursor.seq);
+            let place = session.place().clone();
+            session = outage.survive(&place, error, &whose).await?;
         }
     })
 }
@@ -245,15 +240,15 @@ impl Follow<'_> {
     async fn read(&mut self, session: &Session) -> anyhow::Result<End> {
         let mut stream = match session.stream("job-manager.events", &self.request()).await {
             Ok(stream) => stream,
-            Err(error) if error.is_lost() => return Ok(End::Lost),
+            Err(error) if error.is_passing() => return Ok(End::Lost(error.into())),
             Err(error) => return Err(error.into()),
         };
         loop {
             let payload = match stream.next().await {
                 Ok(Some(payload)) => payload,
                 // The job-manager ends its streams when it stops.
-                Ok(None) => return Ok(End::Lost),
-                Err(error) if error.is_lost() => return Ok(End::Lost),
+                Ok(None) => return Ok(End::Lost(ended())),
+                Err(error) if error.is_passing() => return Ok(End::Lost(error.into())),
                 Err(CallError::Refused {
                     errnum: errno::ESTALE,
                     text,
@@ -305,6 +300,15 @@ impl Follow<'_> {
         }
         Ok(true)
     }
+}
+
+fn ended() -> anyhow::Error {
+    let text = "the instance ended the stream".to_owned();
+    CallError::Lost {
+        topic: wire::Topic::from("job-manager.events"),
+        text,
+    }
+    .into()
 }
 
 /// `SEQ TIME JOB NAME key=value…`

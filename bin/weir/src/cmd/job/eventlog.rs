@@ -1,12 +1,12 @@
 //! `weir job eventlog`: all that happened to a job, once or followed.
 
 use super::wait_event::log_path;
-use crate::attach::{line, watch};
+use crate::attach::Followed;
 use crate::connect::{self, CallError, Session};
 use crate::each;
 use crate::eventtext::{EventText, LogEvent, Times};
 use crate::ids;
-use crate::output;
+use crate::{outage, output};
 use job::JobId;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
@@ -71,11 +71,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let path = log_path(&args.path);
     connect::block_on(async {
-        let session = Session::open().await?;
         if args.follow {
-            follow(&session, id, path, &mut printer).await
+            follow(id, path, &mut printer).await
         } else {
-            once(&session, id, path, &mut printer).await
+            once(id, path, &mut printer).await
         }
     })
 }
@@ -98,19 +97,14 @@ impl Printer {
     }
 }
 
-async fn once(
-    session: &Session,
-    id: JobId,
-    path: &str,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
-    let answer: Map<String, Value> = session
-        .call(
-            "job-info.lookup",
-            &json!({"id": id, "keys": [path], "flags": 0}),
-        )
-        .await
-        .map_err(|error| refusal(id, path, error))?;
+async fn once(id: JobId, path: &str, printer: &mut Printer) -> anyhow::Result<()> {
+    let request = json!({"id": id, "keys": [path], "flags": 0});
+    let answer: Map<String, Value> = outage::patiently(async || {
+        let session = Session::open().await?;
+        Ok(session.call("job-info.lookup", &request).await?)
+    })
+    .await
+    .map_err(|error| refusal(id, path, error))?;
     let mut out = output::stdout();
     for line in answer
         .get(path)
@@ -124,41 +118,36 @@ async fn once(
     Ok(())
 }
 
-async fn follow(
-    session: &Session,
-    id: JobId,
-    path: &str,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
-    let mut stream = watch(session, id, path, 0).await?;
-    loop {
-        let payload = match stream.next().await {
-            Ok(Some(payload)) => payload,
-            Ok(None) => return Ok(()),
-            Err(error) => return Err(refusal(id, path, error)),
-        };
-        if let Some(line) = line(&payload)? {
-            let mut out = output::stdout();
-            printer.print(&mut out, &line)?;
-            out.flush()?;
-        }
+async fn follow(id: JobId, path: &str, printer: &mut Printer) -> anyhow::Result<()> {
+    let mut log = Followed::new(Session::open().await?, id, path);
+    while let Some(line) = log.next().await.map_err(|error| refusal(id, path, error))? {
+        let mut out = output::stdout();
+        printer.print(&mut out, &line)?;
+        out.flush()?;
     }
+    Ok(())
 }
 
-fn refusal(id: JobId, path: &str, error: CallError) -> anyhow::Error {
-    match &error {
-        CallError::Refused {
+/// What is said when a log cannot be read.
+pub(super) fn refusal(id: JobId, path: &str, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<CallError>() {
+        Some(CallError::Refused {
             errnum: errno::ENOENT,
             text,
             ..
-        } => {
+        }) => {
             if path == "eventlog" || text.as_deref() == Some("invalid job id") {
                 anyhow::anyhow!("{}", ids::unknown(id))
             } else {
                 anyhow::anyhow!("{}: there is no log '{path}'", ids::show(id))
             }
         }
-        CallError::Refused { .. } => anyhow::anyhow!("{}", each::refusal(id, &error)),
-        _ => error.into(),
+        Some(
+            refused @ CallError::Refused {
+                errnum: errno::EPERM | errno::EINVAL,
+                ..
+            },
+        ) => anyhow::anyhow!("{}", each::refusal(id, refused)),
+        _ => error,
     }
 }

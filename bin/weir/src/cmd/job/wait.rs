@@ -2,7 +2,7 @@
 
 use crate::connect::{self, CallError, Session};
 use crate::failure::{Exit, usage};
-use crate::listing::{Lister, Question};
+use crate::listing::{self, Question};
 use crate::outcome::{self, Outcome};
 use crate::output::{self, complain};
 use crate::{ids, users, when};
@@ -156,14 +156,13 @@ async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         StateSet::ANY
     };
     clauses.push(json!({"states": [states.0]}));
-    let lister = Lister::open(true).await?;
     let question = Question {
         max_entries: 0,
         attributes: vec!["state"],
         since,
         constraint: json!({"and": clauses}),
     };
-    let mut answer = lister.ask(&question).await?;
+    let mut answer = listing::ask(&question, true).await?;
     let mut jobs = Vec::new();
     loop {
         let rows = answer.rows().await?;
@@ -172,7 +171,7 @@ async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
         jobs.extend(rows.iter().map(crate::row::Row::job_id));
     }
-    outcome::wait_all(lister.session(), &jobs).await
+    outcome::wait_all(answer.session(), &jobs).await
 }
 
 async fn waitable(args: &Args) -> anyhow::Result<Vec<Outcome>> {

@@ -1,7 +1,8 @@
 //! `weir job wait-event`: until something has happened to a job.
 
-use crate::attach::{line, watch};
-use crate::connect::{self, CallError, Session};
+use super::eventlog::refusal;
+use crate::attach::Followed;
+use crate::connect::{self, Session};
 use crate::eventtext::{EventText, LogEvent, Times};
 use crate::failure::{Exit, usage};
 use crate::output::{self, complain};
@@ -10,7 +11,6 @@ use job::JobId;
 use serde_json::Value;
 use std::io::Write as _;
 use std::time::Duration;
-use wire::errno;
 
 /// The status when the time is over, as timeout(1) has it.
 const STATUS_TIMEOUT: u8 = 124;
@@ -117,26 +117,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> anyhow::Result<()> {
-    let session = Session::open().await?;
-    let mut stream = watch(&session, id, log_path(&args.path), 0).await?;
+    let path = log_path(&args.path);
+    let mut log = Followed::new(Session::open().await?, id, path);
     let mut text = EventText::new(args.time_format);
     let mut left = args.count;
     loop {
-        let payload = match stream.next().await {
-            Ok(Some(payload)) => payload,
-            Ok(None) => anyhow::bail!("{}: ended without '{}'", ids::show(id), args.event),
-            Err(CallError::Refused {
-                errnum: errno::ENOENT,
-                ..
-            }) if args.path == "eventlog" => anyhow::bail!("{}", ids::unknown(id)),
-            Err(CallError::Refused {
-                errnum: errno::ENOENT,
-                ..
-            }) => anyhow::bail!("{}: there is no log '{}'", ids::show(id), args.path),
-            Err(error) => return Err(error.into()),
-        };
-        let Some(line) = line(&payload)? else {
-            continue;
+        let Some(line) = log.next().await.map_err(|error| refusal(id, path, error))? else {
+            anyhow::bail!("{}: ended without '{}'", ids::show(id), args.event);
         };
         let event = LogEvent::parse(&line)?;
         let meets = condition.as_ref().is_none_or(|(key, value)| {
@@ -145,8 +132,7 @@ async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> any
                 .get(key)
                 .is_some_and(|met| met == value || value.as_str() == Some(&met.to_string()))
         });
-        let found = event.name == args.event && meets;
-        left -= u64::from(found);
+        left -= u64::from(event.name == args.event && meets);
         if !args.quiet && (args.verbose || left == 0) {
             let mut out = output::stdout();
             if args.json {
