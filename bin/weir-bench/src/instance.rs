@@ -61,7 +61,7 @@ impl Instance {
             loop {
                 if let Ok(client) = Client::connect(&self.socket).await
                     && client
-                        .call(&format!("{service}.ping"), &json!({"seq": 0}))
+                        .call(format!("{service}.ping"), &json!({"seq": 0}))
                         .await
                         .is_ok()
                 {

@@ -89,7 +89,7 @@ pub(crate) fn processes(instance: &Instance, table: &mut Table) -> anyhow::Resul
                 .args(["jobs", "--no-header", "-A", "-c", count])
                 .env("WEIR_URI", instance.uri())
                 .stdin(Stdio::null())
-                .stderr(Stdio::inherit())
+                .stderr(Stdio::null())
                 .output()?;
             samples.push(start.elapsed());
             ensure!(output.status.success(), "weir jobs: {}", output.status);
