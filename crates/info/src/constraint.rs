@@ -10,6 +10,8 @@ use job::{JobResult, ResultSet, StateSet, hostlist::Hostlist, idset::Idset};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::place::user_tag;
+
 /// Deepest nesting of `and`, `or`, `not`.
 pub const DEPTH_MAX: usize = 32;
 /// Most operators and values in one constraint.
@@ -155,6 +157,23 @@ impl Constraint {
     #[must_use]
     pub fn everything() -> Self {
         Self::And(Vec::new())
+    }
+
+    /// Tags of the users whose jobs can match, see [`crate::place::user_tag`]; all bits when anybody's can.
+    #[must_use]
+    pub fn user_tags(&self) -> u64 {
+        match self {
+            Self::User(users) if !users.contains(&ANY_USER) => {
+                users.iter().fold(0, |tags, &user| tags | user_tag(user))
+            }
+            Self::And(parts) => parts
+                .iter()
+                .fold(u64::MAX, |tags, part| tags & part.user_tags()),
+            Self::Or(parts) if !parts.is_empty() => {
+                parts.iter().fold(0, |tags, part| tags | part.user_tags())
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// Reads a constraint. `nodes` is how many nodes the instance has: hosts and ranks are bounded by it, or by

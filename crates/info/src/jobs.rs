@@ -10,7 +10,7 @@
 //! A table for replay notes nothing and is settled once, whole, by `settle_all`.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     sync::Arc,
 };
@@ -23,18 +23,14 @@ use crate::{
     derive,
     index::Index,
     order::Order,
-    place::{Group, PendingKey, Place, TimedKey},
+    place::{Group, PendingKey, Place, SLOTS_MAX, TimedKey},
     record::{Record, Spec},
     slots::Slot,
+    specs::Specs,
 };
 
 /// Records in one block of the slab.
 const BLOCK_RECORDS: usize = 256;
-/// Most texts of jobspecs remembered with the spec they gave.
-const SPEC_TEXTS_MAX: usize = 64;
-/// Longest text of a jobspec that is remembered.
-const SPEC_TEXT_BYTES_MAX: usize = 16 << 10;
-
 /// Mixes the bits of a job id, which come from this instance's own generator.
 #[derive(Debug, Default, Clone, Copy)]
 struct IdHasher(u64);
@@ -158,8 +154,7 @@ pub struct Jobs {
     inactive: Order<TimedKey>,
     index: Index,
     counts: Counts,
-    specs: HashSet<Arc<Spec>>,
-    spec_texts: HashMap<Box<str>, Arc<Spec>>,
+    specs: Specs,
     touched: Vec<Touched>,
     removed: Vec<JobId>,
     moves: AllMoves,
@@ -287,11 +282,6 @@ impl Jobs {
     pub fn heap_bytes(&self) -> usize {
         let records =
             self.slab.iter().map(Vec::capacity).sum::<usize>() * size_of::<Option<Record>>();
-        let specs: usize = self
-            .specs
-            .iter()
-            .map(|spec| size_of::<Spec>() + 24 + spec.cwd.as_ref().map_or(0, |cwd| cwd.len()))
-            .sum();
         records
             + self.free.capacity() * size_of::<Slot>()
             + self.by_id.capacity() * 8 / 7 * (size_of::<(JobId, Slot)>() + 1)
@@ -299,7 +289,7 @@ impl Jobs {
             + self.running.heap_bytes()
             + self.inactive.heap_bytes()
             + self.index.heap_bytes()
-            + specs
+            + self.specs.heap_bytes()
     }
 
     // ---- changes -------------------------------------------------------------------------------------------------
@@ -329,7 +319,10 @@ impl Jobs {
         let Ok(job) = Job::new(id, event) else {
             return false;
         };
-        let spec = self.spec_of(jobspec);
+        if self.by_id.len() >= SLOTS_MAX as usize {
+            return false;
+        }
+        let spec = self.specs.of_jobspec(jobspec, &self.index);
         let slot = self.free.pop().unwrap_or_else(|| {
             if self
                 .slab
@@ -467,7 +460,7 @@ impl Jobs {
                 self.index.remove_rank(rank, slot);
             }
         }
-        self.release_spec(&record.spec);
+        self.specs.release(&record.spec, self.by_id.len());
         self.free.push(slot);
         Some(record)
     }
@@ -578,51 +571,10 @@ impl Jobs {
         self.replay = false;
     }
 
-    // ---- jobspecs and R ------------------------------------------------------------------------------------------
-
-    fn spec_of(&mut self, jobspec: Option<&str>) -> Arc<Spec> {
-        let Some(text) = jobspec else {
-            return self.share_spec(Spec::default());
-        };
-        if let Some(spec) = self.spec_texts.get(text) {
-            return spec.clone();
-        }
-        let spec = self.share_spec(derive::spec(text));
-        if text.len() <= SPEC_TEXT_BYTES_MAX {
-            if self.spec_texts.len() >= SPEC_TEXTS_MAX {
-                self.spec_texts.clear();
-            }
-            self.spec_texts.insert(text.into(), spec.clone());
-        }
-        spec
-    }
-
-    /// The one spec that says this. Its name and queue are the texts the indexes hold.
-    fn share_spec(&mut self, mut spec: Spec) -> Arc<Spec> {
-        if let Some(known) = self.specs.get(&spec) {
-            return known.clone();
-        }
-        spec.name = spec.name.map(|name| self.index.name_text(&name));
-        spec.queue = spec.queue.map(|queue| self.index.queue_text(&queue));
-        let spec = Arc::new(spec);
-        self.specs.insert(spec.clone());
-        spec
-    }
-
-    fn release_spec(&mut self, spec: &Arc<Spec>) {
-        // The table's own, the record's that is going, and none else.
-        if Arc::strong_count(spec) <= 2 {
-            self.specs.remove(spec);
-        }
-        // Those a remembered text still held when their last job went.
-        if self.specs.len() > 2 * self.by_id.len() + 2 * SPEC_TEXTS_MAX {
-            self.spec_texts.clear();
-            self.specs.retain(|spec| Arc::strong_count(spec) > 1);
-        }
-    }
+    // ---- jobspecs and R ----------------------------------------------------------------------
 
     fn respec(&mut self, slot: Slot, spec: Spec) {
-        let new = self.share_spec(spec);
+        let new = self.specs.share(spec, &self.index);
         let Some(record) = self.record_mut(slot) else {
             return;
         };
@@ -635,7 +587,7 @@ impl Jobs {
             self.index.remove_queue(old.queue.as_ref(), slot);
             self.index.add_queue(new.queue.as_ref(), slot);
         }
-        self.release_spec(&old);
+        self.specs.release(&old, self.by_id.len());
     }
 
     /// Notes a job's R, and once the job has entered RUN (one cancelled before that never does) indexes its nodes.

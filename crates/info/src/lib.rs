@@ -24,6 +24,7 @@ pub mod query;
 pub mod record;
 pub mod row;
 pub mod slots;
+mod specs;
 pub mod waiters;
 
 #[cfg(test)]

@@ -12,6 +12,9 @@
 //! Why not a crate: the one maintained crate with rank keeps half-full nodes of 1,024 keys when ids are
 //! appended (twice the memory we may use per job), has no bulk pass, and panics by contract at some edges.
 //!
+//! Each key may carry tags, as bits; `masks[i]` has at least those of all keys in `blocks[i]`, so a walk that wants one tag
+//! skips whole blocks ([`Order::iter_tagged`]). A mask loses bits only when its block is made anew.
+//!
 //! Invariants: no block is empty; `maxes[i]` is the last key of `blocks[i]`; keys ascend within and across blocks.
 
 use std::cmp::Ordering;
@@ -32,11 +35,22 @@ const BULK_KEYS_MIN: usize = 512;
 const _: () =
     assert!(BLOCK_KEYS_MERGED < BLOCK_KEYS_REBUILT && BLOCK_KEYS_REBUILT < BLOCK_KEYS_MAX);
 
+/// A key that may carry tags.
+pub trait Tagged: Copy + Ord {
+    /// Its tags, one bit each.
+    fn tags(&self) -> u64;
+}
+
+fn tags_of<K: Tagged>(keys: &[K]) -> u64 {
+    keys.iter().fold(0, |mask, key| mask | key.tags())
+}
+
 /// Keys in ascending order, with rank.
 #[derive(Debug, Clone)]
 pub struct Order<K> {
     blocks: Vec<Vec<K>>,
     maxes: Vec<K>,
+    masks: Vec<u64>,
     counts: Vec<u32>,
     len: usize,
 }
@@ -46,13 +60,14 @@ impl<K> Default for Order<K> {
         Self {
             blocks: Vec::new(),
             maxes: Vec::new(),
+            masks: Vec::new(),
             counts: Vec::new(),
             len: 0,
         }
     }
 }
 
-impl<K: Copy + Ord> Order<K> {
+impl<K: Tagged> Order<K> {
     /// An order of no keys.
     #[must_use]
     pub fn new() -> Self {
@@ -88,6 +103,7 @@ impl<K: Copy + Ord> Order<K> {
         if let Some(&last) = block.last() {
             self.len += block.len();
             self.maxes.push(last);
+            self.masks.push(tags_of(&block));
             self.blocks.push(block);
         }
     }
@@ -110,6 +126,7 @@ impl<K: Copy + Ord> Order<K> {
         let keys: usize = self.blocks.iter().map(Vec::capacity).sum();
         (keys + self.maxes.capacity()) * size_of::<K>()
             + self.blocks.capacity() * size_of::<Vec<K>>()
+            + self.masks.capacity() * size_of::<u64>()
             + self.counts.capacity() * size_of::<u32>()
     }
 
@@ -140,6 +157,7 @@ impl<K: Copy + Ord> Order<K> {
                 block.push(key);
                 self.blocks.insert(at, block);
                 self.maxes.insert(at, key);
+                self.masks.insert(at, key.tags());
                 self.len += 1;
                 self.recount();
                 return true;
@@ -148,6 +166,7 @@ impl<K: Copy + Ord> Order<K> {
         if self.blocks.is_empty() {
             self.blocks.push(Vec::with_capacity(BLOCK_KEYS_MAX));
             self.maxes.push(key);
+            self.masks.push(0);
             self.recount();
         }
         let Some(block) = self.blocks.get_mut(at) else {
@@ -156,6 +175,7 @@ impl<K: Copy + Ord> Order<K> {
         if block.len() < BLOCK_KEYS_MAX {
             block.insert(place, key);
             self.note_max(at);
+            self.note_tags(at, key.tags());
             self.len += 1;
             self.count_add(at, 1);
             return true;
@@ -168,8 +188,13 @@ impl<K: Copy + Ord> Order<K> {
         } else {
             upper.insert(place - middle, key);
         }
+        let lower_tags = tags_of(block);
         self.note_max(at);
+        if let Some(mask) = self.masks.get_mut(at) {
+            *mask = lower_tags;
+        }
         if let Some(&last) = upper.last() {
+            self.masks.insert(at + 1, tags_of(&upper));
             self.blocks.insert(at + 1, upper);
             self.maxes.insert(at + 1, last);
         }
@@ -193,6 +218,7 @@ impl<K: Copy + Ord> Order<K> {
         if left == 0 {
             self.blocks.remove(at);
             self.maxes.remove(at);
+            self.masks.remove(at);
             self.recount();
         } else {
             self.note_max(at);
@@ -214,6 +240,8 @@ impl<K: Copy + Ord> Order<K> {
         }
         let next = self.blocks.remove(at + 1);
         self.maxes.remove(at + 1);
+        let tags = self.masks.remove(at + 1);
+        self.note_tags(at, tags);
         if let Some(here) = self.blocks.get_mut(at) {
             here.extend(next);
         }
@@ -228,6 +256,12 @@ impl<K: Copy + Ord> Order<K> {
             self.blocks.get(at).and_then(|block| block.last()),
         ) {
             *max = last;
+        }
+    }
+
+    fn note_tags(&mut self, at: usize, tags: u64) {
+        if let Some(mask) = self.masks.get_mut(at) {
+            *mask |= tags;
         }
     }
 
@@ -296,6 +330,14 @@ impl<K: Copy + Ord> Order<K> {
     /// All keys, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &K> + '_ {
         self.blocks.iter().flatten()
+    }
+
+    /// Keys, ascending, of every block that may have one with some of `tags`; others of those blocks come along.
+    pub fn iter_tagged(&self, tags: u64) -> impl Iterator<Item = &K> + '_ {
+        let blocks = self.blocks.iter().zip(&self.masks);
+        blocks
+            .filter(move |(_, mask)| *mask & tags != 0)
+            .flat_map(|(block, _)| block)
     }
 
     /// All keys from rank `rank` on, ascending.
@@ -375,10 +417,13 @@ impl<K: Copy + Ord> Order<K> {
     #[cfg(test)]
     fn check(&self) {
         assert_eq!(self.blocks.len(), self.maxes.len());
+        assert_eq!(self.blocks.len(), self.masks.len());
         assert_eq!(self.len, self.blocks.iter().map(Vec::len).sum::<usize>());
         for (at, block) in self.blocks.iter().enumerate() {
             assert!(!block.is_empty() && block.len() <= BLOCK_KEYS_MAX);
             assert!(block.last() == self.maxes.get(at));
+            let tags = tags_of(block);
+            assert_eq!(self.masks[at] & tags, tags);
             assert_eq!(
                 self.prefix(at),
                 self.blocks[..at].iter().map(Vec::len).sum::<usize>()
@@ -420,6 +465,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    impl Tagged for u16 {
+        fn tags(&self) -> u64 {
+            1 << (self % 61)
+        }
+    }
+
+    impl Tagged for u32 {
+        fn tags(&self) -> u64 {
+            u64::MAX
+        }
+    }
+
+    impl Tagged for (u32, u64) {
+        fn tags(&self) -> u64 {
+            1
+        }
+    }
 
     #[derive(Debug, Clone)]
     enum Step {
@@ -464,6 +527,10 @@ mod tests {
                 prop_assert_eq!(order.before(&key), model.range(..key).count());
                 prop_assert_eq!(order.contains(&key), model.contains(&key));
             }
+            let tags = 1 << 7;
+            let tagged: Vec<u16> = order.iter_tagged(tags).copied().filter(|key| key.tags() == tags).collect();
+            let expected: Vec<u16> = model.iter().copied().filter(|key| key.tags() == tags).collect();
+            prop_assert_eq!(tagged, expected);
             let half = model.len() / 2;
             prop_assert!(order.iter_from(half).eq(model.iter().skip(half)));
         }

@@ -6,11 +6,17 @@
 //!  inactive  (INACTIVE)                  t_inactive descending, id descending
 //! ```
 //! Keys are made so that the first in the listing is the smallest. Each carries the job's slot, so that a walk over an
-//! order needs no look-up by id; ids differ, so the slot never decides.
+//! order needs no look-up by id; ids differ, so the slot never decides. It also carries a tag of its user, one of 64, by
+//! which a walk for one user's jobs skips what is others'.
 
 use job::{JobId, Priority, State, Timestamp};
 
-use crate::slots::Slot;
+use crate::{order::Tagged, slots::Slot};
+
+/// Bits of a key that hold the slot; those above hold the tag.
+const SLOT_BITS: u32 = 26;
+/// Most jobs one table can hold.
+pub const SLOTS_MAX: u32 = 1 << SLOT_BITS;
 
 /// The three groups of a listing, in the order in which a listing shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,19 +68,33 @@ impl Group {
 pub struct PendingKey {
     priority_down: u32,
     id: u64,
-    slot: Slot,
+    slot_and_tag: u32,
 }
 
 impl PendingKey {
     /// The key of a pending job.
     #[must_use]
-    pub fn new(priority: Option<Priority>, id: JobId, slot: Slot) -> Self {
+    pub fn new(priority: Option<Priority>, id: JobId, slot: Slot, user: u32) -> Self {
         Self {
             priority_down: !priority.map_or(0, |priority| priority.0),
             id: id.0,
-            slot,
+            slot_and_tag: slot_and_tag(slot, user),
         }
     }
+}
+
+/// The tag of a user, as a bit.
+#[must_use]
+pub fn user_tag(user: u32) -> u64 {
+    1 << tag(user)
+}
+
+fn tag(user: u32) -> u32 {
+    user.wrapping_mul(0x9e37_79b9) >> SLOT_BITS
+}
+
+fn slot_and_tag(slot: Slot, user: u32) -> u32 {
+    (slot & (SLOTS_MAX - 1)) | tag(user) << SLOT_BITS
 }
 
 /// A time descending, id descending. 24 bytes.
@@ -82,17 +102,17 @@ impl PendingKey {
 pub struct TimedKey {
     time_down: u64,
     id_down: u64,
-    slot: Slot,
+    slot_and_tag: u32,
 }
 
 impl TimedKey {
     /// The key of a running or inactive job; no time counts as the beginning of 1970.
     #[must_use]
-    pub fn new(time: Option<Timestamp>, id: JobId, slot: Slot) -> Self {
+    pub fn new(time: Option<Timestamp>, id: JobId, slot: Slot, user: u32) -> Self {
         Self {
             time_down: !ascending(time.map_or(0.0, |time| time.0)),
             id_down: !id.0,
-            slot,
+            slot_and_tag: slot_and_tag(slot, user),
         }
     }
 }
@@ -107,8 +127,20 @@ fn ascending(time: f64) -> u64 {
     }
 }
 
+impl Tagged for PendingKey {
+    fn tags(&self) -> u64 {
+        1 << (self.slot_and_tag >> SLOT_BITS)
+    }
+}
+
+impl Tagged for TimedKey {
+    fn tags(&self) -> u64 {
+        1 << (self.slot_and_tag >> SLOT_BITS)
+    }
+}
+
 /// What a walk over an order gives.
-pub trait ListKey: Copy + Ord {
+pub trait ListKey: Tagged {
     /// The job.
     fn id(self) -> JobId;
     /// Its slot.
@@ -121,7 +153,7 @@ impl ListKey for PendingKey {
     }
 
     fn slot(self) -> Slot {
-        self.slot
+        self.slot_and_tag & (SLOTS_MAX - 1)
     }
 }
 
@@ -131,7 +163,7 @@ impl ListKey for TimedKey {
     }
 
     fn slot(self) -> Slot {
-        self.slot
+        self.slot_and_tag & (SLOTS_MAX - 1)
     }
 }
 
@@ -171,24 +203,29 @@ mod tests {
 
     #[test]
     fn the_smallest_key_is_the_first_of_the_listing() {
-        let pending = |priority: u32, id| PendingKey::new(Some(Priority(priority)), JobId(id), 9);
+        let pending =
+            |priority: u32, id| PendingKey::new(Some(Priority(priority)), JobId(id), 9, 1000);
         assert!(pending(20, 7) < pending(16, 3));
         assert!(pending(16, 3) < pending(16, 4));
-        assert_eq!(
-            PendingKey::new(None, JobId(1), 0),
-            pending(0, 1).with_slot(0)
-        );
-        let timed = |time: f64, id| TimedKey::new(Some(Timestamp(time)), JobId(id), 9);
+        assert_eq!(PendingKey::new(None, JobId(1), 9, 1000), pending(0, 1));
+        let timed = |time: f64, id| TimedKey::new(Some(Timestamp(time)), JobId(id), 9, 1000);
         assert!(timed(2.5, 1) < timed(2.25, 9));
         assert!(timed(2.5, 9) < timed(2.5, 1));
-        assert!(timed(0.5, 1) < TimedKey::new(None, JobId(9), 0));
+        assert!(timed(0.5, 1) < TimedKey::new(None, JobId(9), 0, 1000));
         assert!(timed(0.0, 1) < timed(-1.0, 1));
         assert_eq!((timed(1.0, 5).id(), timed(1.0, 5).slot()), (JobId(5), 9));
     }
 
-    impl PendingKey {
-        fn with_slot(self, slot: Slot) -> Self {
-            Self { slot, ..self }
+    #[test]
+    fn a_key_keeps_its_slot_and_the_tag_of_its_user() {
+        let mut tags = 0;
+        for user in 0..5000 {
+            for slot in [0, 1, SLOTS_MAX - 1] {
+                let key = PendingKey::new(None, JobId(1), slot, user);
+                assert_eq!((key.slot(), key.tags()), (slot, user_tag(user)));
+            }
+            tags |= user_tag(user);
         }
+        assert_eq!(tags, u64::MAX, "all tags are used");
     }
 }

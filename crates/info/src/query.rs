@@ -4,7 +4,7 @@
 //! first `limit` matches, tried from cheap to dear:
 //!
 //! 1. nothing can match (the plan's bound is 0): no job is touched;
-//! 2. walk the orders and test: most pages fill within a few rows;
+//! 2. walk the orders and test, past whole blocks of other users' jobs: most pages fill within a few rows;
 //! 3. compute the set of matches from the indexes, then either collect and sort it, or walk on with it in hand.
 //!
 //! Comparisons that no index answers (times) count against [`COMPARISONS_MAX`].
@@ -92,6 +92,7 @@ impl Query {
         let mut walk = Walk {
             jobs,
             since: self.since,
+            tags: self.constraint.user_tags(),
             limit,
             found: Vec::new(),
             rows_left: usize::MAX,
@@ -176,6 +177,7 @@ enum Ended {
 struct Walk<'a> {
     jobs: &'a Jobs,
     since: f64,
+    tags: u64,
     limit: usize,
     found: Vec<JobId>,
     rows_left: usize,
@@ -208,7 +210,7 @@ impl Walk<'_> {
         since: bool,
         matches: &mut impl FnMut(Slot) -> Result<bool, QueryError>,
     ) -> Result<(), QueryError> {
-        for key in order.iter() {
+        for key in order.iter_tagged(self.tags) {
             if since {
                 // t_inactive descends: from the first that is too old on, all are.
                 let record = self.jobs.record(key.slot());

@@ -222,16 +222,18 @@ impl Record {
     /// Where it stands in the listing.
     #[must_use]
     pub fn place(&self, slot: Slot) -> Place {
-        let id = self.job.id;
+        let (id, user) = (self.job.id, self.job.userid);
         match self.job.state {
             State::New => Place::Nowhere,
             State::Depend | State::Priority | State::Sched => {
-                Place::Pending(PendingKey::new(self.job.priority, id, slot))
+                Place::Pending(PendingKey::new(self.job.priority, id, slot, user))
             }
             State::Run | State::Cleanup => {
-                Place::Running(TimedKey::new(self.job.t_run.get(), id, slot))
+                Place::Running(TimedKey::new(self.job.t_run.get(), id, slot, user))
             }
-            State::Inactive => Place::Inactive(TimedKey::new(self.job.t_inactive.get(), id, slot)),
+            State::Inactive => {
+                Place::Inactive(TimedKey::new(self.job.t_inactive.get(), id, slot, user))
+            }
         }
     }
 
