@@ -80,7 +80,7 @@ pub enum ToShepherd {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FromShepherd {
-    /// The claim is taken: the body begins now.
+    /// The claim is taken and the body begun. Left out if the end follows at once.
     Started {},
     /// Something went wrong with the job.
     Exception(Exception),

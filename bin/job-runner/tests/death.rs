@@ -1,5 +1,10 @@
 //! Whatever is killed, and whenever: a body runs at most once, no slot is lost, the result is honest.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which may stop at once"
+)]
+
 mod common;
 
 use common::{World, kill9, lives, until};
@@ -63,10 +68,9 @@ async fn a_job_that_ends_while_the_engine_is_away_ends_with_its_status() {
     let r = world.alloc(1, &jobspec).await;
     world.start(1, &jobspec, &r, false, &ENVIRONMENT());
     assert_eq!(world.tell(1).await.0, "start");
-    let pid = shepherd(&world, 1);
     world.kill_engine();
     std::fs::write(world.path("go"), "").unwrap();
-    until(|| !lives(pid)).await;
+    until(|| world.read("jobs/1/status").ends_with('\n')).await;
     world.start_engine();
     world.greet(&[(1, r.clone())]).await;
     world.start(1, &jobspec, &r, true, &ENVIRONMENT());
@@ -182,6 +186,35 @@ async fn a_job_given_out_before_the_machine_was_restarted_is_lost_and_not_begun(
     world.free(1, &r);
     assert_eq!(world.sh(2, "echo ran >> runs").await, ["start", "finish 0"]);
     assert_eq!(world.read("runs"), "ran\n");
+}
+
+#[tokio::test]
+async fn a_shepherd_that_served_a_job_serves_the_next_as_if_it_were_new() {
+    let mut world = World::new(&["--cores", "0"]).await;
+    let mut jobspec = world.script("cd /; umask 0; ulimit -n 20; ulimit -n; sleep 1000 & exit 1");
+    jobspec["attributes"]["system"]["shell"] =
+        json!({"options": {"rlimit": {"nofile": 30}, "umask": "077"}});
+    assert_eq!(world.run(1, &jobspec).await, ["start", "finish 256"]);
+    let first = shepherd(&world, 1);
+    let mut second = None;
+    // Which of the spares comes next is not said; in a few jobs it is that one again.
+    for id in 2..10 {
+        let expected = format!(
+            "{}\n0022\n",
+            rustix::process::getrlimit(rustix::process::Resource::Nofile)
+                .current
+                .unwrap()
+        );
+        assert_eq!(
+            world.sh(id, "ulimit -n; umask").await,
+            ["start", "finish 0"]
+        );
+        assert_eq!(world.output(id, "stdout"), expected);
+        if shepherd(&world, id) == first {
+            second = Some(id);
+        }
+    }
+    assert!(second.is_some());
 }
 
 #[tokio::test]

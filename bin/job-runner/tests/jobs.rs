@@ -1,5 +1,10 @@
 //! What a job gets, what becomes of it, what it leaves: the engine with real processes and a stand-in job-manager.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which may stop at once"
+)]
+
 mod common;
 
 use common::{World, alloc, lives, until};

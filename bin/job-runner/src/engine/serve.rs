@@ -54,6 +54,7 @@ pub struct Config {
 
 /// A stdin request whose data is on its way to shepherds.
 struct PendingStdin {
+    id: JobId,
     request: Request,
     left: usize,
     errnum: u32,
@@ -550,6 +551,7 @@ impl Engine {
         self.stdin.insert(
             tag,
             PendingStdin {
+                id,
                 request,
                 left: parts,
                 errnum: 0,
@@ -586,6 +588,22 @@ impl Engine {
             0 => Ok(()),
             errnum => self.refuse(&pending.request, errnum, None),
         }
+    }
+
+    /// A job is over: input that is still on its way goes where input goes then, nowhere.
+    fn stdin_too_late(&mut self, id: JobId) -> anyhow::Result<()> {
+        if self.stdin.is_empty() {
+            return Ok(());
+        }
+        let late = self.stdin.iter().filter(|(_, pending)| pending.id == id);
+        let late: Vec<u64> = late.map(|(tag, _)| *tag).collect();
+        for tag in late {
+            if let Some(pending) = self.stdin.get_mut(&tag) {
+                pending.left = 1;
+            }
+            self.stdin_done(tag, 0)?;
+        }
+        Ok(())
     }
 
     fn node(&mut self, event: NodeEvent) {
@@ -645,7 +663,9 @@ impl Engine {
                     if let Some(session) = &mut self.session {
                         session.starts.remove(&id);
                     }
-                    self.sched.handle(now(), Input::Free(id), &mut self.actions);
+                    let input = Input::Free(id);
+                    self.sched.handle(now(), input, &mut self.actions);
+                    result = result.and(self.stdin_too_late(id));
                 }
                 Out::Complete { dir, status } => crate::engine::complete(&dir, status),
             }

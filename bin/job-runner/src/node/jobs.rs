@@ -200,7 +200,12 @@ impl Jobs {
                             fact: Fact::Exception(exception),
                         });
                     }
-                    FromShepherd::Ended(ended) => self.over(id, ended, true),
+                    FromShepherd::Ended(ended) => {
+                        // Said without a word of the start when the job was very short.
+                        job.started = true;
+                        self.over(id, ended, true);
+                        self.keep(key);
+                    }
                     FromShepherd::Stdin { tag, errnum } => {
                         self.out.push(FromNode::Stdin { id, tag, errnum })
                     }
@@ -361,6 +366,17 @@ impl Jobs {
         if let Some(child) = self.children.get(&key) {
             // If it is dead already, its exit says so.
             child.send(line);
+        }
+    }
+
+    /// A shepherd has done its job: it may get another, or is let go of.
+    fn keep(&mut self, key: Key) {
+        self.owners.remove(&key);
+        // More than are kept ready, or each job would cost one that is let go of and one that is started.
+        if self.spares.len() < 2 * self.spares_wanted {
+            self.spares.push_front(key);
+        } else {
+            self.children.remove(&key);
         }
     }
 

@@ -28,6 +28,8 @@ use crate::shepherd::streams::{Input, Read, Stream, Target};
 
 /// How long a last task's end may be alone before what it left behind is told to end, too.
 const LEFTOVER_WAIT: Duration = Duration::from_millis(5);
+/// A job that ends within this time is told of once, by its end: one message and one commit less. Others start so much later on paper.
+const START_PATIENCE: Duration = Duration::from_millis(3);
 /// Pause between two rounds of SIGKILL, for those who were just being forked.
 const KILL_ROUND: Duration = Duration::from_millis(50);
 
@@ -51,6 +53,8 @@ pub(crate) struct Run<'a> {
     /// Tags of input that is on its way.
     input_tags: Vec<u64>,
     reaper: Option<File>,
+    /// When the start is to be told; none once it was.
+    start_at: Option<Instant>,
     limit_at: Option<Instant>,
     kill_at: Option<Instant>,
     leftover_at: Option<Instant>,
@@ -73,6 +77,7 @@ impl<'a> Run<'a> {
             inputs: Vec::new(),
             input_tags: Vec::new(),
             reaper: None,
+            start_at: Some(Instant::now() + START_PATIENCE),
             limit_at: None,
             kill_at: None,
             leftover_at: None,
@@ -274,7 +279,7 @@ impl<'a> Run<'a> {
     // ---- one turn of the loop ------------------------------------------------------------------
 
     fn turn(&mut self) {
-        let deadline = [self.limit_at, self.kill_at, self.leftover_at]
+        let deadline = [self.start_at, self.limit_at, self.kill_at, self.leftover_at]
             .into_iter()
             .flatten()
             .min();
@@ -455,6 +460,9 @@ impl<'a> Run<'a> {
         if self.reaper.is_none() {
             return;
         }
+        if due(self.start_at) {
+            self.tell_start();
+        }
         if due(self.limit_at) {
             self.limit_at = None;
             self.raise(Exception::fatal("timeout", "resource allocation expired"));
@@ -532,7 +540,14 @@ impl<'a> Run<'a> {
         });
     }
 
+    fn tell_start(&mut self) {
+        if self.start_at.take().is_some() {
+            self.control.send(&FromShepherd::Started {});
+        }
+    }
+
     fn raise(&mut self, exception: Exception) {
+        self.tell_start();
         self.control
             .send(&FromShepherd::Exception(exception.clone()));
         self.exceptions.push(exception);

@@ -6,6 +6,9 @@
     dead_code,
     unreachable_pub,
     missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
     reason = "each test file uses its own part"
 )]
 
