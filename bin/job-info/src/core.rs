@@ -62,6 +62,7 @@ pub(crate) struct Info {
     pub(crate) stats_watchers: Vec<StreamId>,
     pub(crate) stats_due: Option<Instant>,
     pub(crate) listed_ids: usize,
+    pub(crate) answers_bytes: usize,
     pub(crate) id_lookups: u64,
     pub(crate) lookups: u64,
     pub(crate) update_lookups: u64,
@@ -97,6 +98,7 @@ impl Info {
             stats_watchers: Vec::new(),
             stats_due: None,
             listed_ids: 0,
+            answers_bytes: 0,
             id_lookups: 0,
             lookups: 0,
             update_lookups: 0,
@@ -213,9 +215,7 @@ impl Info {
                 Ok(())
             }
             Method::Disconnect => {
-                self.forget(|other| other.is_of(caller));
-                self.streams
-                    .forget_clients(|client| *client == caller.key());
+                self.disconnected(caller);
                 Ok(())
             }
             Method::Cancel => {
@@ -271,6 +271,16 @@ impl Info {
             self.out.end(&stream.caller);
             self.closed(id, &stream);
         }
+    }
+
+    /// A client left. Most leave nothing behind, and then nothing is searched.
+    fn disconnected(&mut self, caller: &Caller) {
+        let key = caller.key();
+        let may_wait = !self.waiters.is_empty() || self.link.calls_len() > 0;
+        if may_wait || self.streams.has_client(&key) || self.hold.has_client(&key) {
+            self.forget(|other| other.is_of(caller));
+        }
+        self.streams.forget_clients(|client| *client == key);
     }
 
     /// Drops all that the clients `gone` picks had asked for, without an answer.

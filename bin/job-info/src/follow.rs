@@ -263,6 +263,7 @@ impl Info {
             Ok(folded) => self.folded(&folded, &lines, now),
             Err(error) => {
                 tracing::warn!(%error, "cannot follow this journal further; starting over");
+                self.link.note_trouble();
                 self.from_start =
                     matches!(error, FoldError::Epoch { .. } | FoldError::Malformed(_));
                 self.give_up_connection();

@@ -67,6 +67,11 @@ impl Hold {
         true
     }
 
+    /// Whether a request of this client is held.
+    pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
+        self.per_client.contains_key(client)
+    }
+
     /// The next request that a list at `applied` can answer. Requests through the broker are given out only while
     /// `broker_live`, others only while `served`.
     pub(crate) fn take_ripe(

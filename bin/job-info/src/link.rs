@@ -47,6 +47,7 @@ pub(crate) struct Link {
     interval: Duration,
     backoff: Duration,
     jitter: u64,
+    trouble: bool,
     /// When to connect, or to ask for names, next.
     pub(crate) due: Option<Instant>,
     pub(crate) up: bool,
@@ -66,6 +67,7 @@ impl Link {
             interval,
             backoff: interval,
             jitter: jitter | 1,
+            trouble: false,
             due: Some(now),
             up: false,
             attempts: 0,
@@ -98,10 +100,18 @@ impl Link {
         self.calls.drain().map(|(_, call)| call).collect()
     }
 
-    /// The stream caught up: the list follows its journal.
+    /// The stream caught up: the list follows its journal. Attempts begin close together again, unless the stream has shown
+    /// that it cannot be followed: a list built anew once a second would be a burden on everybody.
     pub(crate) fn caught_up(&mut self) {
         self.down_since = None;
-        self.backoff = self.interval;
+        if !self.trouble {
+            self.backoff = self.interval;
+        }
+    }
+
+    /// The stream could not be followed.
+    pub(crate) fn note_trouble(&mut self) {
+        self.trouble = true;
     }
 
     /// Whether a service name is ours.

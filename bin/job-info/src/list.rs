@@ -24,8 +24,12 @@ const STEP_BYTES: usize = 32 << 10;
 const BATCH_ROWS_MAX: u64 = 1024;
 /// Most bytes of one answer without the streaming flag.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of such answers that are being made at a time.
+const ANSWERS_BYTES_MAX: usize = 256 << 20;
 /// Most ids held by all listings together.
 const LISTED_IDS_MAX: usize = 32 << 20;
+
+const _: () = assert!(ANSWER_BYTES_MAX < ANSWERS_BYTES_MAX);
 
 /// A listing that is being sent.
 #[derive(Debug)]
@@ -175,7 +179,7 @@ impl Info {
         }
     }
 
-    fn write_rows(&self, caller: &Caller, listing: &mut Listing) -> Result<Step, Refusal> {
+    fn write_rows(&mut self, caller: &Caller, listing: &mut Listing) -> Result<Step, Refusal> {
         let jobs = self.projection.jobs();
         let mut sent = 0;
         let mut rows_left = STEP_ROWS;
@@ -219,6 +223,7 @@ impl Info {
                 self.out.end(caller);
             }
             How::Whole(out) => {
+                let before = out.len();
                 while rows_left > 0 {
                     let Some(&id) = listing.ids.get(listing.at) else {
                         break;
@@ -228,6 +233,13 @@ impl Info {
                     out.push(if out.is_empty() { b'[' } else { b',' });
                     listing.attrs.write(record, out).map_err(unknown_attr)?;
                     rows_left -= 1;
+                }
+                self.answers_bytes += out.len() - before;
+                if self.answers_bytes > ANSWERS_BYTES_MAX {
+                    return Err(Refusal::new(
+                        errno::EAGAIN,
+                        "too many long answers are being made, try again later or ask with the streaming flag",
+                    ));
                 }
                 if out.len() > ANSWER_BYTES_MAX {
                     let text = format!(
@@ -252,6 +264,9 @@ impl Info {
     /// A listing is over: its ids are free.
     pub(crate) fn release_listing(&mut self, listing: &Listing) {
         self.listed_ids = self.listed_ids.saturating_sub(listing.ids.len());
+        if let How::Whole(out) = &listing.how {
+            self.answers_bytes = self.answers_bytes.saturating_sub(out.len());
+        }
     }
 
     pub(crate) fn list_id(&mut self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {

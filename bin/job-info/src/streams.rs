@@ -77,11 +77,12 @@ impl Streams {
 
     /// Opens a stream, ready to send. `None`: no room for another.
     pub(crate) fn open(&mut self, caller: Caller, body: Body) -> Option<StreamId> {
-        let of_client = self.per_client.entry(caller.key()).or_default();
-        if self.by_id.len() >= STREAMS_MAX || *of_client >= STREAMS_PER_CLIENT_MAX {
+        let key = caller.key();
+        let of_client = self.per_client.get(&key).copied().unwrap_or(0);
+        if self.by_id.len() >= STREAMS_MAX || of_client >= STREAMS_PER_CLIENT_MAX {
             return None;
         }
-        *of_client += 1;
+        self.per_client.insert(key, of_client + 1);
         self.last += 1;
         self.by_id.insert(
             self.last,
@@ -172,6 +173,11 @@ impl Streams {
         for id in std::mem::take(blocked) {
             self.wake(id);
         }
+    }
+
+    /// Whether a client has a stream open.
+    pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
+        self.per_client.contains_key(client)
     }
 
     /// Takes one stream out.
