@@ -17,6 +17,8 @@ use store::{
 };
 
 const JOBSPEC_BYTES: usize = 400;
+/// Between the ids of jobs.
+const STEP: u64 = 16_777_216;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -52,6 +54,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             median(commits)
         );
     }
+    let batch = gen_.change_all();
+    let (took, commits) = drive(&writer, &events, vec![batch], gen_.seq)?;
+    println!(
+        "one commit that changes all {} jobs (2 entries each): {:.2} s, {:.0} jobs/s, COMMIT {} ms",
+        gen_.count,
+        took.as_secs_f64(),
+        gen_.count as f64 / took.as_secs_f64(),
+        median(commits) / 1000
+    );
     let mut single = Vec::new();
     for _ in 0..500 {
         let batch = gen_.submits(1, true);
@@ -143,13 +154,48 @@ fn drive(
 struct Generator {
     seq: Seq,
     id: u64,
+    count: u64,
 }
 
 impl Generator {
+    /// An urgency and a priority for every job there is.
+    fn change_all(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        for at in 1..=self.count {
+            let id = Source::Job(JobId(at * STEP));
+            for (nth, json) in [
+                (
+                    5,
+                    r#"{"timestamp":1700000009.5,"name":"urgency","context":{"userid":1000,"urgency":31}}"#,
+                ),
+                (
+                    6,
+                    r#"{"timestamp":1700000009.5,"name":"priority","context":{"priority":4294967295}}"#,
+                ),
+            ] {
+                let Ok(event) = JobEvent::parse(json.as_bytes()) else {
+                    continue;
+                };
+                self.seq = self.seq.next();
+                batch.entries.push(Arc::new(Entry::new(
+                    self.seq,
+                    id,
+                    nth,
+                    1000,
+                    true,
+                    &event,
+                    Attach::None,
+                )));
+            }
+        }
+        batch
+    }
+
     fn submits(&mut self, count: u64, distinct: bool) -> Batch {
         let mut batch = Batch::default();
         for _ in 0..count {
-            self.id += 16_777_216;
+            self.id += STEP;
+            self.count += 1;
             let now = 1_700_000_000.5 + self.seq.0 as f64 / 1e6;
             let events = [
                 format!(

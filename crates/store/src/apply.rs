@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! batches ─► Gather: log chunks (≤ 256 entries) · one Delta a job, in order of first mention · meta · trim
-//!         ─► log, instancelog INSERT · job INSERT, or one UPDATE that appends to its eventlog · DELETE last
+//!         ─► log, instancelog INSERT · job INSERT, or its tail INSERT, or the UPDATE that ends it · DELETE last
 //! ```
 //!
 //! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
@@ -279,21 +279,37 @@ impl Delta {
             db.prepare_cached("UPDATE job SET waitable = 0 WHERE id = ?1")?
                 .execute([id])?;
         }
-        match (&self.done, &self.r) {
-            (Some(done), r) => db
+        if let Some(done) = &self.done {
+            let changed = db
                 .prepare_cached(
-                    "UPDATE job SET active = 0, done_seq = ?3, t_inactive = ?4, result = ?5, r = coalesce(?6, r), eventlog = eventlog || ?2
+                    "UPDATE job SET active = 0, done_seq = ?3, t_inactive = ?4, result = ?5, r = coalesce(?6, r), eventlog = eventlog
+                       || coalesce((SELECT group_concat(lines, '') FROM (SELECT lines FROM tail WHERE tail.job = job.id ORDER BY seq)), '') || ?2
                      WHERE id = ?1",
                 )?
-                .execute(params![id, lines, seq_to_sql(done.seq), done.t_inactive.0, done.result, r.as_ref().map(|r| Text(r))]),
-            (None, Some(r)) => db
-                .prepare_cached("UPDATE job SET r = ?3, eventlog = eventlog || ?2 WHERE id = ?1")?
-                .execute(params![id, lines, Text(r)]),
-            (None, None) if self.lines.is_empty() => Ok(1),
-            (None, None) => {
-                db.prepare_cached("UPDATE job SET eventlog = eventlog || ?2 WHERE id = ?1")?.execute(params![id, lines])
-            }
+                .execute(params![id, lines, seq_to_sql(done.seq), done.t_inactive.0, done.result, self.r.as_ref().map(|r| Text(r))])?;
+            db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
+                .execute([id])?;
+            return Ok(changed);
         }
+        if let Some(r) = &self.r {
+            db.prepare_cached("UPDATE job SET r = ?2 WHERE id = ?1")?
+                .execute(params![id, Text(r)])?;
+        }
+        let Some(seq) = self.last_seq else {
+            return Ok(1);
+        };
+        let changed = db
+            .prepare_cached(
+                "INSERT INTO tail (job, seq, lines)
+                 SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM job INDEXED BY job_active WHERE active = 1 AND id = ?1)",
+            )?
+            .execute(params![id, seq_to_sql(seq), lines])?;
+        if changed > 0 {
+            return Ok(changed);
+        }
+        // Not active: a late word about a job that is done, or about none.
+        db.prepare_cached("UPDATE job SET eventlog = eventlog || ?2 WHERE id = ?1")?
+            .execute(params![id, lines])
     }
 
     fn remove(&self, db: &Connection, blobs: &mut Blobs, id: i64) -> Result<(), rusqlite::Error> {
@@ -301,6 +317,8 @@ impl Delta {
             .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j")?
             .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
+        db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
+            .execute([id])?;
         if let Some((spec, j)) = row {
             blobs.drop_use(db, spec)?;
             blobs.drop_use(db, j)?;

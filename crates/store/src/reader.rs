@@ -27,7 +27,8 @@ pub const PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// What [`stored`] reads, in its order.
 const COLUMNS: &str = "job.id, job.userid, job.flags, job.t_submit, job.active, job.waitable, job.done_seq, job.t_inactive, job.result, \
-     (SELECT data FROM blob WHERE blob.id = job.spec), job.r, job.eventlog";
+     (SELECT data FROM blob WHERE blob.id = job.spec), job.r, job.eventlog, \
+     (SELECT group_concat(lines, '') FROM (SELECT lines FROM tail WHERE tail.job = job.id ORDER BY seq))";
 
 /// Opens readers; may be cloned and used from any thread.
 #[derive(Debug, Clone)]
@@ -433,7 +434,7 @@ fn scan(
             return Ok(());
         }
         count += 1;
-        next = Some(row.get(12)?);
+        next = Some(row.get(13)?);
         let before = page.jobs.len();
         stored(row, None, page);
         bytes += page.jobs[before..].iter().map(size).sum::<usize>();
@@ -479,7 +480,7 @@ fn stored(row: &Row<'_>, j: Option<Bytes>, page: &mut JobsPage) {
     match (
         bytes_at(row, 9, "spec"),
         bytes_at(row, 10, "r"),
-        bytes_at(row, 11, "eventlog"),
+        eventlog(row),
     ) {
         (Ok(Some(jobspec)), Ok(r), Ok(Some(eventlog))) => {
             let (mut entries, wrong) = parse_lines(&eventlog);
@@ -506,5 +507,14 @@ fn stored(row: &Row<'_>, j: Option<Bytes>, page: &mut JobsPage) {
         (Ok(None), ..) => damage(Corrupt::NoJobspec),
         (Err(what), ..) | (_, Err(what), _) | (_, _, Err(what)) => damage(what),
         (_, _, Ok(None)) => damage(Corrupt::NoEventlog),
+    }
+}
+
+/// The whole eventlog: what the job's row has, and its tail.
+fn eventlog(row: &Row<'_>) -> Result<Option<Bytes>, Corrupt> {
+    let written = bytes_at(row, 11, "eventlog")?;
+    match (written, bytes_at(row, 12, "tail")?) {
+        (Some(written), Some(tail)) => Ok(Some([written, tail].concat().into())),
+        (written, _) => Ok(written),
     }
 }

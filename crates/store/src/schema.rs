@@ -5,6 +5,7 @@
 //! log          last_seq PK | first_seq | lines    every entry down to the floor; one row per commit, cut every 256 entries
 //! instancelog  seq PK | line                      entries that are no job's, kept beside the archive
 //! job          id PK | userid flags t_submit active waitable done_seq t_inactive result spec j r | eventlog
+//! tail         seq PK | job | lines                what an active job's eventlog gained since its row was written
 //! blob         id PK | refs | data                jobspecs and Js, shared by the jobs that have the same bytes
 //!
 //! job_active    id                  where active           the queue, at start and for `from:"active"`
@@ -12,11 +13,16 @@
 //! job_inactive  t_inactive, id      where not active       the listing order, read backwards
 //! job_waitable  id                  where waitable, not active
 //! job_user      userid (id)                                history of one user
+//! tail_job      job (seq)                                  one job's tail
 //! ```
 //!
 //! `lines`, `line` and `eventlog` are text: lines of `SEQ SOURCE ESEQ USERID LOG JSON\n` (see `rfc/6_store.md`). `done_seq` is the
 //! seq of the entry that made the job inactive, and NULL before; so "active at seq S" is `done_seq IS NULL OR done_seq > S`.
 //! A job id is stored as the 64-bit integer of the same bits.
+//!
+//! A job's row is written when it is submitted, allocated and done. What happens in between goes into `tail`, and moves into `eventlog` when
+//! the job is done: a change of a million pending jobs then writes a million short rows side by side, not every row of `job` anew. The
+//! view `joblog` shows whole eventlogs.
 //!
 //! The version is `user_version`, the kind of file is `application_id`. [`MIGRATIONS`]`[v]` takes a file from version v to v + 1,
 //! in one transaction each.
@@ -42,6 +48,10 @@ CREATE TABLE job (
   active INTEGER NOT NULL, waitable INTEGER NOT NULL, done_seq INTEGER, t_inactive REAL, result INTEGER,
   spec INTEGER, j INTEGER, r TEXT, eventlog TEXT NOT NULL
 );
+CREATE TABLE tail (seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, lines TEXT NOT NULL);
+CREATE INDEX tail_job ON tail (job);
+CREATE VIEW joblog AS
+  SELECT id, eventlog || coalesce((SELECT group_concat(lines, '') FROM (SELECT lines FROM tail WHERE tail.job = job.id ORDER BY seq)), '') AS lines FROM job;
 CREATE INDEX job_active ON job (id) WHERE active = 1;
 CREATE INDEX job_done ON job (done_seq) WHERE active = 0;
 CREATE INDEX job_inactive ON job (t_inactive, id) WHERE active = 0;

@@ -159,4 +159,26 @@ fn submit_carries_the_jobspec_and_alloc_r_from_log_and_archive() {
     assert_eq!(page.entries, log[3..]);
     assert_eq!(archive.r.as_deref(), Some(&b"{\"version\":1}"[..]));
     assert_eq!(archive.j, None);
+    let db = rusqlite::Connection::open(dir.path().join(store::FILE_NAME)).unwrap();
+    let count = |table: &str| -> i64 {
+        db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+            row.get(0)
+        })
+        .unwrap()
+    };
+    let joblog = || -> String {
+        db.query_row("SELECT lines FROM joblog WHERE id = 7", [], |row| {
+            row.get(0)
+        })
+        .unwrap()
+    };
+    assert_eq!((count("tail"), joblog()), (1, lines(&log[..3])));
+    let mut batch = Batch::default();
+    world.clean(7, 4, &mut batch);
+    world.store(batch);
+    assert_eq!(
+        (count("tail"), joblog().lines().count()),
+        (0, 4),
+        "the tail moves into the row when the job is done"
+    );
 }

@@ -121,7 +121,7 @@ fn a_file_of_schema_1_opens() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/schema-1.sqlite");
     std::fs::copy(fixture, dir.path().join(FILE_NAME)).unwrap();
     let world = World::open(dir.path());
-    assert_eq!(world.recovered.newest_seq, Seq(8));
+    assert_eq!(world.recovered.newest_seq, Seq(9));
     assert_eq!(world.recovered.max_jobid, JobId(3));
     assert_eq!(
         world.recovered.meta["queues"],
@@ -129,7 +129,7 @@ fn a_file_of_schema_1_opens() {
     );
     let reader = world.reader();
     let page = reader
-        .jobs_page(Scope::Active { at: Seq(8) }, CURSOR_START, 10, 1 << 20)
+        .jobs_page(Scope::Active { at: Seq(9) }, CURSOR_START, 10, 1 << 20)
         .unwrap();
     assert!(page.damaged.is_empty());
     assert_eq!(
@@ -137,14 +137,14 @@ fn a_file_of_schema_1_opens() {
             .iter()
             .map(|job| (job.id.0, job.eventlog.len()))
             .collect::<Vec<_>>(),
-        [(2, 2), (3, 2)]
+        [(2, 3), (3, 2)]
     );
     let done = reader.job(JobId(1), true).unwrap().unwrap().unwrap();
     assert_eq!(
         (done.active, done.waitable, done.done_seq, done.result),
         (false, true, Some(Seq(8)), Some(1))
     );
-    assert_eq!(world.log().len(), 8);
+    assert_eq!(world.log().len(), 9);
 }
 
 /// Makes `tests/data/schema-N.sqlite`: run it once, by name, when the schema gets a new version.
@@ -167,6 +167,15 @@ fn make_a_file_of_this_schema() {
         .push(("queues".into(), r#"{"default":{"enable":true}}"#.into()));
     world.clean(1, 3, &mut batch);
     world.store(batch);
+    let late = world.entry(
+        job::Source::Job(JobId(2)),
+        3,
+        &crate::world::plain("memo", 1_700_000_001.5),
+    );
+    world.store(store::Batch {
+        entries: vec![late],
+        ..store::Batch::default()
+    });
     world.writer.close().unwrap();
     let file = format!("tests/data/schema-{}.sqlite", store::schema::VERSION);
     std::fs::copy(
