@@ -8,8 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use wire::{Cred, Request, errno, json_bytes, parse_json};
 
-/// An answer: JSON without NUL, or nothing; or an errno with a text.
-pub(crate) type Answer = Result<Option<Bytes>, (u32, Option<String>)>;
+/// A refusal: errno, and a text where Flux has one or people need one.
+pub(crate) type Refused = (u32, Option<String>);
+
+/// An answer: JSON without NUL, or nothing; or a refusal.
+pub(crate) type Answer = Result<Option<Bytes>, Refused>;
 
 /// Longest `log.append` line that is passed to the log; the rest is cut off.
 const LOG_LINE_MAX: usize = 4096;
@@ -51,7 +54,7 @@ pub(crate) fn handle(attrs: &Attrs, request: &Request) -> Option<Answer> {
     Some(match request.topic.as_str() {
         "attr.get" => attrs.get(request),
         "attr.list" => attrs.list(),
-        "attr.set" | "attr.rm" if !cred.is_owner() => owner_only(),
+        "attr.set" | "attr.rm" if !cred.is_owner() => Err(owner_only()),
         "attr.set" | "attr.rm" => Err((errno::EINVAL, Some("attribute may not be updated".into()))),
         "config.get" => answer(&json!({})),
         "log.append" => {
@@ -86,17 +89,13 @@ fn log_append(cred: Cred, line: &[u8]) {
 }
 
 /// The refusal of a method that only the owner may call.
-pub(crate) fn owner_only() -> Answer {
-    Err((
-        errno::EPERM,
-        Some("Request requires owner credentials".into()),
-    ))
+pub(crate) fn owner_only() -> Refused {
+    let text = "Request requires owner credentials";
+    (errno::EPERM, Some(text.into()))
 }
 
 /// The payload as `T`, or EPROTO.
-pub(crate) fn payload<'a, T: Deserialize<'a>>(
-    request: &'a Request,
-) -> Result<T, (u32, Option<String>)> {
+pub(crate) fn payload<'a, T: Deserialize<'a>>(request: &'a Request) -> Result<T, Refused> {
     let bytes = request.payload.as_deref().ok_or((errno::EPROTO, None))?;
     parse_json(bytes).map_err(|error| (errno::EPROTO, Some(error.to_string())))
 }

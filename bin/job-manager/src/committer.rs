@@ -4,14 +4,19 @@
 //!  Commit ─ gather ─▶ one batch per turn of the loop ─ hand over ─▶ store's writer ─ Durable(seq) ─▶ entries, to the fan-out
 //!                                                     └ its queue is full: held here, offered again after the next event
 //! ```
-//! What is held here is bounded by the manager: it refuses new work when too much is not yet durable.
+//! What is held here is bounded: requests are refused while more than [`UNDURABLE_BYTES_MAX`] or [`UNDURABLE_ENTRIES_MAX`] is not durable
+//! (one request may reach past that), and reports of engines are bounded by what the engines were asked.
 
-use anyhow::anyhow;
-use job::{Entry, Seq};
+use job::{Attach, Entry, Seq};
 use manager::Commit;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{Batch, Rejected, Writer};
+
+/// Bytes of entries and rows on their way to the disk, before more changes are refused.
+const UNDURABLE_BYTES_MAX: usize = 256 << 20;
+/// Entries, likewise.
+const UNDURABLE_ENTRIES_MAX: usize = 1 << 20;
 
 /// See the module.
 pub(crate) struct Committer {
@@ -19,6 +24,9 @@ pub(crate) struct Committer {
     gathered: Batch,
     held: VecDeque<Batch>,
     undurable: VecDeque<Arc<Entry>>,
+    /// Last seq and size of each commit that is not durable.
+    sizes: VecDeque<(Seq, usize)>,
+    undurable_bytes: usize,
     pub(crate) stats: CommitStats,
 }
 
@@ -42,6 +50,8 @@ impl Committer {
             gathered: Batch::default(),
             held: VecDeque::new(),
             undurable: VecDeque::new(),
+            sizes: VecDeque::new(),
+            undurable_bytes: 0,
             stats: CommitStats::default(),
         }
     }
@@ -49,33 +59,41 @@ impl Committer {
     /// Takes one commit in; it goes to the writer with the next [`Committer::hand_over`].
     pub(crate) fn gather(&mut self, commit: Commit) {
         self.stats.commits += 1;
+        if let Some(last) = commit.entries.last() {
+            let size = size(&commit);
+            self.sizes.push_back((last.seq, size));
+            self.undurable_bytes += size;
+        }
         self.undurable.extend(commit.entries.iter().cloned());
         self.gathered.entries.extend(commit.entries);
         self.gathered.jobs.extend(commit.jobs.into_iter().map(row));
         self.gathered.meta.extend(commit.meta);
     }
 
-    /// Gives the writer what was gathered, in order; never waits.
-    /// # Errors
-    /// The writer has ended.
-    pub(crate) fn hand_over(&mut self) -> anyhow::Result<()> {
-        if !self.gathered.entries.is_empty()
-            || !self.gathered.meta.is_empty()
-            || !self.gathered.jobs.is_empty()
-        {
+    /// Gives the writer what was gathered, in order; never waits. What a writer that has ended does not take is kept: its last event says why.
+    pub(crate) fn hand_over(&mut self) {
+        if !self.gathered.entries.is_empty() {
             self.held.push_back(std::mem::take(&mut self.gathered));
         }
         while let Some(batch) = self.held.pop_front() {
             match self.writer.try_submit(batch) {
                 Ok(()) => {}
-                Err(Rejected::Full(batch)) => {
+                Err(Rejected::Full(batch) | Rejected::Closed(batch)) => {
                     self.held.push_front(batch);
                     break;
                 }
-                Err(Rejected::Closed(_)) => return Err(anyhow!("the store takes no more writes")),
             }
         }
-        Ok(())
+    }
+
+    /// Whether too much is on its way for more changes to be taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.undurable_bytes > UNDURABLE_BYTES_MAX || self.undurable.len() > UNDURABLE_ENTRIES_MAX
+    }
+
+    /// Entries that are not durable yet.
+    pub(crate) fn undurable(&self) -> usize {
+        self.undurable.len()
     }
 
     /// The entries that became durable with this, oldest first.
@@ -84,22 +102,38 @@ impl Committer {
         self.stats.syncs += 1;
         self.stats.entries += count as u64;
         self.stats.last_sync_micros = micros;
+        let stored = self.sizes.partition_point(|(last, _)| *last <= seq);
+        let bytes: usize = self.sizes.drain(..stored).map(|(_, size)| size).sum();
+        self.undurable_bytes -= bytes;
         self.undurable.drain(..count).collect()
     }
 
-    /// Stores what was handed over and lets the state directory go.
-    /// # Errors
-    /// There was no space for the last of it; nobody was told of that.
-    pub(crate) fn close(mut self) -> anyhow::Result<()> {
-        self.hand_over()?;
-        if !self.held.is_empty() {
-            tracing::warn!(
-                batches = self.held.len(),
-                "not stored before the end; nobody was told of them"
-            );
+    /// Stores what was handed over and lets the state directory go. Waits for the disk.
+    pub(crate) fn close(mut self) {
+        self.hand_over();
+        let held = self.held.len();
+        match self.writer.close() {
+            Ok(()) if held == 0 => {}
+            Ok(()) => tracing::warn!(held, "not stored before the end; nobody was told of it"),
+            Err(error) => tracing::warn!(held, %error, "at the end; nobody was told of it"),
         }
-        Ok(self.writer.close()?)
     }
+}
+
+fn size(commit: &Commit) -> usize {
+    let entries = commit.entries.iter().map(|entry| {
+        let attached = match &entry.attach {
+            Attach::None => 0,
+            Attach::Jobspec(bytes) | Attach::R(bytes) => bytes.len(),
+        };
+        entry.line().len() + attached
+    });
+    let rows = commit.jobs.iter().map(|write| match write {
+        manager::JobWrite::Insert { j, .. } => j.len(),
+        manager::JobWrite::SetR { r, .. } => r.len(),
+        _ => 0,
+    });
+    entries.sum::<usize>() + rows.sum::<usize>()
 }
 
 /// The store's form of the manager's row change.

@@ -1,19 +1,56 @@
-//! The connections: handle, credentials and hop of each. What they asked for is the router's.
+//! The connections: handle and hop of each, and how much of its output queue is requests. Who they are and what they asked for is the
+//! router's.
+//!
+//! ```text
+//!  queue of a service   journal ≤ 1 MiB, and one flush or batch beyond │ requests: 4 MiB, then EAGAIN │ cancels + 1 MiB │ notices of the broker │ cap
+//! ```
+//! Requests are counted apart from the journal, so that a large batch on its way to job-info makes nobody's request fail.
 
 use bytes::Bytes;
 use router::PeerId;
-use rpc::{ConnHandle, HIGH_WATER, Sent};
+use rpc::{ConnHandle, HIGH_WATER, LOW_WATER, OutboxLimits, Sent};
 use std::collections::HashMap;
 use wire::Cred;
 
-/// Above this a service is taken not to read its requests: more are refused with EAGAIN. Its journal stream stops at the high-water
-/// mark, so that what lies between the two is requests only.
-const SERVICE_QUEUE_MAX: usize = 4 * HIGH_WATER;
+/// Requests that a service has not read: more that expect an answer are refused with EAGAIN.
+pub(crate) const SERVICE_REQUESTS_MAX: usize = 4 << 20;
+/// So much is taken of what expects none (a cancel) before it is dropped.
+const SERVICE_NOTICES_MAX: usize = 5 << 20;
+/// Answers that a client has not read: from here on its requests to this process are refused with EAGAIN.
+pub(crate) const CLIENT_UNREAD_MAX: usize = 20 << 20;
+/// A client that lets so much wait loses its connection. Above all that the journal hands out at once to who took everything before.
+pub(crate) const HARD_CAP: usize = 40 << 20;
+/// What the journal's `flush` hands out before it looks whether it is enough, and then one batch of a commit that stays whole.
+const JOURNAL_AT_ONCE_MAX: usize = (4 << 20) + journal::limits::COMMIT_BYTES_MAX;
+const _: () = assert!(
+    HIGH_WATER + JOURNAL_AT_ONCE_MAX + SERVICE_NOTICES_MAX < HARD_CAP
+        && SERVICE_REQUESTS_MAX < SERVICE_NOTICES_MAX
+        && CLIENT_UNREAD_MAX < HARD_CAP
+);
+
+/// Bounds of every connection's output queue.
+pub(crate) const OUTBOX_LIMITS: OutboxLimits = OutboxLimits {
+    low_water: LOW_WATER,
+    high_water: HIGH_WATER,
+    hard_cap: HARD_CAP,
+};
+
+/// What becomes of a request to a service that does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// It expects an answer: that is EAGAIN.
+    Answered,
+    /// It expects none: dropped, a little later.
+    Notice,
+    /// The broker's own word (disconnect, pause, resume): never dropped.
+    Owed,
+}
 
 struct Conn {
     handle: ConnHandle,
-    cred: Cred,
     uuid: Bytes,
+    /// Bytes of requests queued since the queue was last seen below low water.
+    requests: usize,
 }
 
 /// All open connections.
@@ -33,9 +70,14 @@ impl Conns {
         }
     }
 
-    pub(crate) fn add(&mut self, peer: PeerId, handle: ConnHandle, cred: Cred, uuid: Bytes) {
+    pub(crate) fn add(&mut self, peer: PeerId, handle: ConnHandle, uuid: Bytes) {
         self.by_uuid.insert(uuid.clone(), peer);
-        self.by_id.insert(peer, Conn { handle, cred, uuid });
+        let conn = Conn {
+            handle,
+            uuid,
+            requests: 0,
+        };
+        self.by_id.insert(peer, conn);
     }
 
     /// False if it was not there.
@@ -53,8 +95,9 @@ impl Conns {
         self.own_cred
     }
 
-    pub(crate) fn cred(&self, peer: PeerId) -> Option<Cred> {
-        self.by_id.get(&peer).map(|conn| conn.cred)
+    /// Whether it is open, as far as we heard.
+    pub(crate) fn is_open(&self, peer: PeerId) -> bool {
+        self.by_id.contains_key(&peer)
     }
 
     pub(crate) fn by_uuid(&self, uuid: &Bytes) -> Option<PeerId> {
@@ -81,16 +124,50 @@ impl Conns {
             .is_some_and(|conn| conn.handle.send_pieces(pieces) == Sent::HighWater)
     }
 
-    /// Whether this service has more than its share of unread requests.
-    pub(crate) fn is_full(&self, peer: PeerId) -> bool {
+    /// Whether a request of `len` bytes may be queued for this service; it is counted then.
+    pub(crate) fn admit(&mut self, peer: PeerId, len: usize, weight: Weight) -> bool {
+        let Some(conn) = self.by_id.get_mut(&peer) else {
+            // Gone: whoever waits is told when that is heard.
+            return true;
+        };
+        if conn.handle.queued_bytes() <= LOW_WATER {
+            conn.requests = 0;
+        }
+        let admitted = match weight {
+            Weight::Answered => conn.requests < SERVICE_REQUESTS_MAX,
+            Weight::Notice => conn.requests < SERVICE_NOTICES_MAX,
+            Weight::Owed => true,
+        };
+        if admitted {
+            conn.requests += len;
+        }
+        admitted
+    }
+
+    /// Its queue fell below low water.
+    pub(crate) fn drained(&mut self, peer: PeerId) {
+        if let Some(conn) = self.by_id.get_mut(&peer) {
+            conn.requests = 0;
+        }
+    }
+
+    /// Whether this client leaves too much unread to be answered more.
+    pub(crate) fn is_behind(&self, peer: PeerId) -> bool {
         self.by_id
             .get(&peer)
-            .is_some_and(|conn| conn.handle.queued_bytes() > SERVICE_QUEUE_MAX)
+            .is_some_and(|conn| conn.handle.queued_bytes() > CLIENT_UNREAD_MAX)
     }
 
     /// Ends one; `Closed` follows.
     pub(crate) fn close(&self, peer: PeerId) {
         if let Some(conn) = self.by_id.get(&peer) {
+            conn.handle.close();
+        }
+    }
+
+    /// Ends all.
+    pub(crate) fn close_all(&self) {
+        for conn in self.by_id.values() {
             conn.handle.close();
         }
     }

@@ -5,37 +5,43 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `shell.rs` | the loop's state, one turn |
-//! | `conns.rs` | connections |
-//! | `streams.rs` | journal listeners: batches out, backlog pages in |
+//! | `open.rs` | from a state directory to a shell |
+//! | `turns.rs`, `stop.rs` | the loop, and its end |
+//! | `shell.rs`, `deliver.rs` | the loop's state, one turn: in, and out |
+//! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping`, `log` |
+//! | `asked.rs` | requests that wait for their answer |
+//! | `conns.rs` | connections and their output queues |
+//! | `engines.rs`, `to_engines.rs` | what goes to the scheduler and the exec service, in order |
+//! | `streams.rs`, `specs.rs`, `frames.rs` | journal listeners: what they ask for; batches out, backlog pages in |
 //! | `committer.rs` | commits on their way to the disk |
 //! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
-//! | `builtin.rs` | `attr`, `config`, `ping`, `log` |
 
+mod asked;
+mod broker;
 mod builtin;
 mod clock;
 mod committer;
 mod conns;
+mod deliver;
+mod engines;
 mod frames;
 mod lookup;
+mod open;
 mod pages;
 mod reads;
+mod serve;
 mod shell;
-mod start;
+mod specs;
+mod stop;
 mod streams;
+mod to_engines;
+mod turns;
 
-use rpc::{Inbound, Verdict};
-use shell::{Found, Shell};
+use rpc::Verdict;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use wire::{Cred, ROLE_LOCAL, ROLE_OWNER, ROLE_USER, errno};
-
-/// Messages and other news taken in one turn before what is due goes out.
-const TURN_INBOUND_MAX: usize = 256;
-/// `heartbeat.pulse` every so often.
-const HEARTBEAT: Duration = Duration::from_secs(2);
+use wire::{Cred, errno};
 
 /// What the daemon is started with.
 #[derive(Debug, Clone)]
@@ -52,7 +58,29 @@ pub struct Config {
     pub batch_interval: Duration,
     /// Largest frame taken from a client, in bytes.
     pub frame_limit: usize,
+    /// The store's file may not grow past so many bytes: beyond, it is as if the disk were full.
+    pub store_size_limit: Option<u64>,
 }
+
+impl Config {
+    /// An instance in `statedir`, with what the program's options default to.
+    #[must_use]
+    pub fn new(statedir: impl Into<PathBuf>) -> Config {
+        let statedir = statedir.into();
+        Config {
+            socket: statedir.join("socket"),
+            statedir,
+            allow_guests: false,
+            journal_size_limit: journal::limits::RING_ENTRIES_MAX,
+            batch_interval: Duration::from_millis(BATCH_INTERVAL_MS),
+            frame_limit: wire::FRAME_LEN_MAX_DEFAULT,
+            store_size_limit: None,
+        }
+    }
+}
+
+/// Default of [`Config::batch_interval`], in milliseconds.
+pub const BATCH_INTERVAL_MS: u64 = 10;
 
 /// Why the daemon did not run, or stopped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,125 +110,32 @@ pub async fn signals() {
     }
 }
 
-/// Runs the daemon until `shutdown` is ready. Everything acknowledged by then is on disk.
+/// Runs the daemon until `shutdown` is ready. Everything acknowledged by then is on disk; it ends in bounded time.
 /// # Errors
 /// [`Stop`].
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), Stop> {
-    let start::Started {
+    let open::Opened {
         mut shell,
         listener,
-        store_events,
-        found,
-    } = start::start(config).map_err(Stop::CannotStart)?;
+        mut news,
+    } = open::open(config).map_err(Stop::CannotStart)?;
     let owner = rustix::process::getuid().as_raw();
     let guests = shell.config.allow_guests;
     let server_config = rpc::ServerConfig {
         frame_len_max: shell.config.frame_limit,
+        outbox: conns::OUTBOX_LIMITS,
         ..rpc::ServerConfig::default()
     };
     let (server, inbound) = rpc::server::serve(listener, server_config, move |uid| match uid {
-        uid if uid == owner => Verdict::Welcome(Cred {
-            userid: uid,
-            rolemask: ROLE_OWNER | ROLE_LOCAL,
-        }),
-        uid if guests => Verdict::Welcome(Cred {
-            userid: uid,
-            rolemask: ROLE_USER | ROLE_LOCAL,
-        }),
+        uid if uid == owner => Verdict::Welcome(Cred::owner(uid)),
+        uid if guests => Verdict::Welcome(Cred::guest(uid)),
         _ => Verdict::Refuse(errno::EPERM),
     });
+    news.inbound = Some(inbound);
     tracing::info!(socket = %shell.config.socket.display(), "ready");
-    let ended = turn_for_ever(&mut shell, inbound, store_events, found, shutdown).await;
+    let ended = turns::turn_for_ever(&mut shell, &mut news, shutdown).await;
+    // Nobody is let in any more, and the socket's file goes.
     drop(server);
-    shell.conns.finish_all();
-    let closed = shell.committer.close();
-    ended
-        .and(closed)
-        .map_err(|error| Stop::Failed(format!("{error:#}")))
-}
-
-/// The loop: wait for news, take what is there, send what is due, hand over what was decided.
-async fn turn_for_ever(
-    shell: &mut Shell,
-    mut inbound: mpsc::Receiver<Inbound>,
-    mut store_events: mpsc::Receiver<store::Event>,
-    mut found: mpsc::Receiver<Found>,
-    shutdown: impl Future<Output = ()>,
-) -> anyhow::Result<()> {
-    tokio::pin!(shutdown);
-    let mut heartbeat = tokio::time::interval(HEARTBEAT);
-    heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut news = Vec::with_capacity(TURN_INBOUND_MAX);
-    let mut more = false;
-    loop {
-        let due = shell.next_deadline();
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return Ok(()),
-            event = store_events.recv() => take_store_event(shell, event)?,
-            answer = found.recv() => {
-                if let Some(answer) = answer {
-                    shell.take_found(answer);
-                }
-            }
-            count = inbound.recv_many(&mut news, TURN_INBOUND_MAX) => {
-                anyhow::ensure!(count > 0, "the server has stopped");
-                for one in news.drain(..) {
-                    take_inbound(shell, one);
-                }
-            }
-            _ = heartbeat.tick() => shell.heartbeat(),
-            () = until(due), if due.is_some() && !more => {}
-            () = std::future::ready(()), if more => {}
-        }
-        more = shell.end_turn()?;
-    }
-}
-
-async fn until(due: Option<std::time::Instant>) {
-    if let Some(due) = due {
-        tokio::time::sleep_until(due.into()).await;
-    }
-}
-
-fn take_store_event(shell: &mut Shell, event: Option<store::Event>) -> anyhow::Result<()> {
-    match event {
-        Some(store::Event::Durable {
-            seq, commit_micros, ..
-        }) => shell.take_durable(seq, commit_micros),
-        Some(store::Event::NoSpace(full)) => {
-            tracing::warn!(full, "space in the store");
-            shell.take_no_space(full);
-        }
-        Some(store::Event::Fatal(text)) => {
-            anyhow::bail!("the store cannot be written any more: {text}")
-        }
-        None => anyhow::bail!("the store's writer has ended"),
-    }
-    Ok(())
-}
-
-fn take_inbound(shell: &mut Shell, inbound: Inbound) {
-    match inbound {
-        Inbound::Opened {
-            conn,
-            handle,
-            cred,
-            uuid,
-            ..
-        } => shell.take_opened(router::PeerId(conn.0), handle, cred, uuid),
-        Inbound::Messages {
-            conn,
-            messages,
-            credit,
-        } => {
-            shell.take_messages(router::PeerId(conn.0), messages);
-            drop(credit);
-        }
-        Inbound::Drained { conn } => shell.take_drained(router::PeerId(conn.0)),
-        Inbound::Closed { conn, reason } => {
-            tracing::debug!(conn = conn.0, %reason, "closed");
-            shell.take_closed(router::PeerId(conn.0));
-        }
-    }
+    stop::stop(shell, news, ended.is_ok()).await;
+    ended.map_err(|error| Stop::Failed(format!("{error:#}")))
 }

@@ -6,43 +6,42 @@
 //! ```
 //! `eventlog` leaves out what is live only; `eventlog_seq` counts those too, so that a reader can go on from the journal exactly there.
 
-use crate::builtin::{self, Answer};
+use crate::builtin::{self, Answer, Refused};
 use base64::Engine as _;
 use bytes::Bytes;
-use job::{Entry, JobId};
+use job::{Entry, JobId, Seq};
+use protocol::job_manager::{LookupRequest, LookupResponse};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use store::{Reader, StoredJob};
-use wire::{Request, errno, json_payload};
+use wire::{Request, errno, json_bytes, json_payload};
 
 /// Keys in one look-up, at most.
 const KEYS_MAX: usize = 64;
+/// The longest answer, so that it fits a frame.
+const ANSWER_LEN_MAX: usize = 60 << 20;
 
-/// Answers either request.
-pub(crate) fn answer(reader: &Reader, request: &Request) -> Answer {
-    match request.topic.method() {
-        "getattr" => getattr(reader, request),
-        _ => lookup(reader, request),
+/// Answers either request. `durable`: the newest seq that was durable before the store is read.
+pub(crate) fn answer(reader: &Reader, request: &Request, durable: Seq) -> Answer {
+    let json = match request.topic.method() {
+        "getattr" => getattr(reader, request)?,
+        _ => lookup(reader, request, durable)?,
+    };
+    if json.len() > ANSWER_LEN_MAX {
+        let text = format!(
+            "the answer would have {} bytes, at most {ANSWER_LEN_MAX} may be: ask for fewer keys",
+            json.len()
+        );
+        return Err((errno::EMSGSIZE, Some(text)));
     }
+    Ok(Some(json))
 }
 
-fn lookup(reader: &Reader, request: &Request) -> Answer {
-    #[derive(Deserialize)]
-    struct Lookup {
-        id: JobId,
-        keys: Vec<String>,
-    }
-    let ask: Lookup = builtin::payload(request)?;
-    if ask.keys.len() > KEYS_MAX {
-        return Err((
-            errno::EPROTO,
-            Some(format!(
-                "keys: expected {KEYS_MAX} at most, got {}",
-                ask.keys.len()
-            )),
-        ));
-    }
+fn lookup(reader: &Reader, request: &Request, durable: Seq) -> Result<Bytes, Refused> {
+    let ask: LookupRequest<'_> = builtin::payload(request)?;
+    bounded("keys", ask.keys.len())?;
     let with_j = ask.keys.iter().any(|key| key == "J");
     let stored = fetch(reader, ask.id, with_j, errno::ENOENT, "invalid job id")?;
     if !request.cred.may_act_for(stored.userid) {
@@ -51,43 +50,41 @@ fn lookup(reader: &Reader, request: &Request) -> Answer {
             Some("access is restricted to job/instance owner".into()),
         ));
     }
-    let mut found = Map::new();
-    found.insert("id".into(), stored.id.0.into());
-    found.insert("userid".into(), stored.userid.into());
-    found.insert(
-        "seq".into(),
-        stored.eventlog.last().map_or(0, |entry| entry.seq.0).into(),
-    );
-    for key in ask.keys {
-        let text = match key.as_str() {
-            "jobspec" => text(&stored.jobspec),
-            "J" => stored.j.as_ref().map(text).ok_or_else(|| not_found(&key))?,
-            "R" => stored.r.as_ref().map(text).ok_or_else(|| not_found(&key))?,
+    let newest = stored.eventlog.last();
+    let mut found = LookupResponse {
+        id: stored.id,
+        userid: stored.userid,
+        // What was read may be newer than what the loop had been told of: it is durable all the same.
+        seq: newest.map_or(durable, |entry| entry.seq.max(durable)).0,
+        jobspec: None,
+        j: None,
+        r: None,
+        eventlog: None,
+        eventlog_seq: None,
+    };
+    for key in &ask.keys {
+        match key.as_ref() {
+            "jobspec" => found.jobspec = Some(text(&stored.jobspec)),
+            "J" => found.j = Some(there(stored.j.as_ref(), key)?),
+            "R" => found.r = Some(there(stored.r.as_ref(), key)?),
             "eventlog" => {
-                found.insert(
-                    "eventlog_seq".into(),
-                    stored
-                        .eventlog
-                        .last()
-                        .map_or(0, |entry| entry.eventlog_seq)
-                        .into(),
-                );
-                eventlog(&stored.eventlog)
+                found.eventlog_seq = Some(newest.map_or(0, |entry| entry.eventlog_seq));
+                found.eventlog = Some(eventlog(&stored.eventlog).into());
             }
-            _ => return Err(not_found(&key)),
-        };
-        found.insert(key, text.into());
+            _ => return Err(not_found(key)),
+        }
     }
-    builtin::answer(&Value::Object(found))
+    json_of(&found)
 }
 
-fn getattr(reader: &Reader, request: &Request) -> Answer {
+fn getattr(reader: &Reader, request: &Request) -> Result<Bytes, Refused> {
     #[derive(Deserialize)]
     struct Getattr {
         id: JobId,
         attrs: Vec<String>,
     }
     let ask: Getattr = builtin::payload(request)?;
+    bounded("attrs", ask.attrs.len())?;
     let stored = fetch(reader, ask.id, false, errno::EINVAL, "unknown job")?;
     if !request.cred.may_act_for(stored.userid) {
         return Err((
@@ -95,29 +92,40 @@ fn getattr(reader: &Reader, request: &Request) -> Answer {
             Some("guests can only access their own jobs".into()),
         ));
     }
-    let mut found: Vec<(String, Box<RawValue>)> = Vec::new();
-    for attr in ask.attrs.into_iter().take(KEYS_MAX) {
+    let mut found: BTreeMap<String, Box<RawValue>> = BTreeMap::new();
+    for attr in ask.attrs {
         let json = match attr.as_str() {
-            "jobspec" => text(&stored.jobspec),
-            "R" => stored
-                .r
-                .as_ref()
-                .map(text)
-                .ok_or((errno::ENOENT, Some("R is NULL".to_owned())))?,
+            "jobspec" => text(&stored.jobspec).into_owned(),
+            "R" => match &stored.r {
+                Some(r) => text(r).into_owned(),
+                None => return Err((errno::ENOENT, Some("R is NULL".to_owned()))),
+            },
             "eventlog" => {
                 let events = eventlog(&stored.eventlog);
                 format!("[{}]", events.trim_end().replace('\n', ","))
             }
-            _ => return Err((errno::ENOENT, Some(format!("unknown attr {attr}")))),
+            _ => {
+                let attr: String = attr.chars().take(KEYS_MAX).collect();
+                return Err((errno::ENOENT, Some(format!("unknown attr {attr}"))));
+            }
         };
         let raw = RawValue::from_string(json)
-            .map_err(|error| (errno::EPROTO, Some(error.to_string())))?;
-        found.push((attr, raw));
+            .map_err(|error| (errno::EIO, Some(format!("{attr}: {error}"))))?;
+        found.insert(attr, raw);
     }
-    let object: std::collections::BTreeMap<String, Box<RawValue>> = found.into_iter().collect();
-    wire::json_bytes(&json_payload(&object))
-        .map(Some)
-        .map_err(|error| (errno::EPROTO, Some(error.to_string())))
+    json_of(&found)
+}
+
+fn json_of<T: serde::Serialize>(found: &T) -> Result<Bytes, Refused> {
+    json_bytes(&json_payload(found)).map_err(|error| (errno::EIO, Some(error.to_string())))
+}
+
+fn bounded(what: &str, len: usize) -> Result<(), Refused> {
+    if len > KEYS_MAX {
+        let text = format!("{what}: expected {KEYS_MAX} at most, got {len}");
+        return Err((errno::EPROTO, Some(text)));
+    }
+    Ok(())
 }
 
 /// The `J` a job was submitted with.
@@ -136,7 +144,7 @@ fn fetch(
     with_j: bool,
     errnum: u32,
     unknown: &str,
-) -> Result<StoredJob, (u32, Option<String>)> {
+) -> Result<StoredJob, Refused> {
     match reader.job(id, with_j) {
         Ok(Some(Ok(stored))) => Ok(stored),
         Ok(Some(Err(damage))) => Err((
@@ -158,11 +166,16 @@ fn eventlog(entries: &[Entry]) -> String {
     out
 }
 
-fn text(bytes: &Bytes) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn text(bytes: &Bytes) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
-fn not_found(key: &str) -> (u32, Option<String>) {
+fn there<'a>(data: Option<&'a Bytes>, key: &str) -> Result<Cow<'a, str>, Refused> {
+    data.map(text).ok_or_else(|| not_found(key))
+}
+
+fn not_found(key: &str) -> Refused {
+    let key: String = key.chars().take(KEYS_MAX).collect();
     (errno::ENOENT, Some(format!("{key}: key not found")))
 }
 

@@ -17,25 +17,24 @@ struct Args {
     /// State directory: store, key and socket live there. Made if it is missing.
     #[arg(long, value_name = "DIR")]
     statedir: std::path::PathBuf,
-    /// Path of the socket.
-    #[arg(
-        long,
-        value_name = "PATH",
-        help = "Path of the socket [default: DIR/socket]"
-    )]
+    /// Path of the socket [default: DIR/socket]
+    #[arg(long, value_name = "PATH")]
     socket: Option<std::path::PathBuf>,
     /// Let other users of this machine connect, as guests with rights to their own jobs.
     #[arg(long)]
     allow_guests: bool,
     /// Entries that the journal's ring holds in memory; older ones are read from the store.
-    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    #[arg(long, value_name = "N", default_value_t = journal::limits::RING_ENTRIES_MAX)]
     journal_size_limit: usize,
     /// Milliseconds over which events are gathered for a listener under load. Commits never wait for it.
-    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    #[arg(long, value_name = "MS", default_value_t = job_manager::BATCH_INTERVAL_MS, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     batch_interval: u64,
     /// Largest frame accepted from a client, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = wire::FRAME_LEN_MAX_DEFAULT)]
     frame_limit: usize,
+    /// Bytes that the store's file may have; beyond, it is as if the disk were full.
+    #[arg(long, value_name = "BYTES")]
+    store_size_limit: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -48,14 +47,15 @@ fn main() -> ExitCode {
         )
         .with_ansi(false)
         .init();
-    let config = Config {
-        socket: args.socket.unwrap_or_else(|| args.statedir.join("socket")),
-        statedir: args.statedir,
-        allow_guests: args.allow_guests,
-        journal_size_limit: args.journal_size_limit.max(1),
-        batch_interval: std::time::Duration::from_millis(args.batch_interval),
-        frame_limit: args.frame_limit,
-    };
+    let mut config = Config::new(args.statedir);
+    if let Some(socket) = args.socket {
+        config.socket = socket;
+    }
+    config.allow_guests = args.allow_guests;
+    config.journal_size_limit = args.journal_size_limit.max(1);
+    config.batch_interval = std::time::Duration::from_millis(args.batch_interval);
+    config.frame_limit = args.frame_limit;
+    config.store_size_limit = args.store_size_limit;
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

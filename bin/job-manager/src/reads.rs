@@ -1,4 +1,5 @@
-//! Reads of the store, off the loop: two threads, so that a look-up never waits behind a listener's backlog.
+//! Reads of the store, off the loop: three threads, so that a look-up never waits behind a listener's backlog, and the start of a job
+//! behind neither.
 //!
 //! A read is a closure over a [`Reader`]; what it found comes back to the loop through one bounded channel. Each lane takes a bounded number of
 //! reads; more are refused, and the caller says EAGAIN or asks again later.
@@ -7,10 +8,11 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use store::{Reader, ReaderFactory};
 use tokio::sync::mpsc;
 
-/// Reads that may wait in one lane.
-pub(crate) const LANE_READS_MAX: usize = 4096;
-/// Answers that may wait for the loop.
-const FOUND_MAX: usize = 256;
+/// Reads that may wait in one lane. A listener has one at a time, so that there is room for all of them.
+pub(crate) const LANE_READS_MAX: usize = 16_384;
+const _: () = assert!(LANE_READS_MAX >= journal::limits::LISTENERS_MAX);
+/// Answers that may wait for the loop: pages are large.
+const FOUND_MAX: usize = 64;
 
 /// A read to do; returns what the loop is to be told.
 type Read<T> = Box<dyn FnOnce(&Reader) -> T + Send>;
@@ -22,12 +24,15 @@ pub(crate) enum Lane {
     Backlog,
     /// One job's data.
     Lookup,
+    /// The `J` of a job that is to be started.
+    Start,
 }
 
-/// The two lanes.
+/// The lanes.
 pub(crate) struct Reads<T> {
     backlog: SyncSender<Read<T>>,
     lookup: SyncSender<Read<T>>,
+    start: SyncSender<Read<T>>,
 }
 
 impl<T: Send + 'static> Reads<T> {
@@ -54,6 +59,7 @@ impl<T: Send + 'static> Reads<T> {
             Reads {
                 backlog: lane("read-backlog")?,
                 lookup: lane("read-lookup")?,
+                start: lane("read-start")?,
             },
             receiver,
         ))
@@ -65,6 +71,7 @@ impl<T: Send + 'static> Reads<T> {
         let sender = match lane {
             Lane::Backlog => &self.backlog,
             Lane::Lookup => &self.lookup,
+            Lane::Start => &self.start,
         };
         !matches!(
             sender.try_send(Box::new(read)),

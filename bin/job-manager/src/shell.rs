@@ -1,26 +1,29 @@
 //! The loop's state and what one turn does: messages in, `manager` and `fanout` asked, what they ask for performed.
 //!
 //! ```text
-//!  sockets ─▶ Router ─▶ builtin | Manager | streams ─▶ actions ─▶ committer (disk) │ router ─▶ sockets
+//!  sockets ─▶ Router ─▶ builtin | Manager | streams ─▶ actions ─▶ committer (disk) │ router, engines ─▶ sockets
 //!                         ▲                                          │ durable
 //!                         └───────────── fan-out ◀───────────────────┘
 //! ```
 //! One thread owns all of it. It never waits for a reader, the disk or a service: what cannot go on is held by whoever has the cursor.
+//!
+//! Order: what the manager decides goes out in the order it was decided (`deliveries`, with `starts` between them), after the commit it
+//! rests on; reports of engines are gathered, but a request after them is handled after them.
 
-use crate::builtin::{self, Answer, Attrs};
+use crate::asked::Asked;
+use crate::builtin::{Answer, Attrs};
 use crate::committer::Committer;
 use crate::conns::Conns;
-use crate::lookup;
-use crate::reads::{Lane, Reads};
+use crate::deliver::too_long;
+use crate::engines::{Engines, Start};
+use crate::reads::Reads;
 use crate::streams::Streams;
 use crate::{Config, clock::Clock};
 use bytes::Bytes;
 use job::Seq;
-use manager::{Action, Call, Input, Manager, Report, Sender, Token};
+use manager::{Action, Input, Manager, Report, Sender, Token};
 use router::{Delivery, PeerId, PeerInfo, PeerKind, Router};
-use serde_json::{Value, json};
-use std::collections::HashMap;
-use wire::{Event, Flags, Message, Request, Response, errno, nul_terminated};
+use wire::{Flags, Message, Request, Response, errno, nul_terminated};
 
 /// The in-process peer: everything that this process serves itself.
 pub(crate) const LOCAL: PeerId = PeerId(0);
@@ -47,16 +50,19 @@ pub(crate) enum Found {
     Page(journal::Page),
     /// The answer to a look-up.
     Answer(Request, Answer),
-    /// A start request with its `J`; or the job that has none.
-    Start(Sender, Request),
-    /// A job whose `J` cannot be had: it cannot be started.
-    NoJ(job::JobId, String),
+    /// A start request with its `J`, or what became of it, for the place it has in the engine's queue.
+    Start {
+        to: PeerId,
+        number: u64,
+        request: Result<Request, NotStarted>,
+    },
 }
 
-/// What waits for [`Action::Ready`].
-enum Reading {
-    Lookup(Request),
-    Listen(PeerId, Request),
+/// A job whose start request cannot be made.
+pub(crate) struct NotStarted {
+    pub(crate) id: job::JobId,
+    pub(crate) topic: wire::Topic,
+    pub(crate) why: String,
 }
 
 /// See the module.
@@ -70,15 +76,24 @@ pub(crate) struct Shell {
     pub(crate) conns: Conns,
     pub(crate) streams: Streams,
     pub(crate) committer: Committer,
+    pub(crate) engines: Engines,
     pub(crate) reads: Reads<Found>,
     pub(crate) local_uuid: Bytes,
-    asked: HashMap<Token, Request>,
-    reading: HashMap<Token, Reading>,
+    /// Requests that the manager answers.
+    pub(crate) asked: Asked,
+    /// Look-ups that wait until what was applied before them is durable.
+    pub(crate) lookups: Asked,
+    /// The disk is full.
+    pub(crate) no_space: bool,
+    /// Requests without an answer that were dropped because their service does not read.
+    pub(crate) dropped: u64,
     next_token: u64,
     /// Whose messages are being taken.
     current: PeerId,
     actions: Vec<Action>,
-    deliveries: Vec<Delivery>,
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Starts, each with how many deliveries stand before it.
+    pub(crate) starts: Vec<(usize, PeerId, Start)>,
     reports: Vec<Report>,
 }
 
@@ -109,14 +124,18 @@ impl Shell {
             conns: parts.conns,
             streams: parts.streams,
             committer: parts.committer,
+            engines: Engines::default(),
             reads: parts.reads,
             local_uuid: parts.local_uuid,
-            asked: HashMap::new(),
-            reading: HashMap::new(),
+            asked: Asked::default(),
+            lookups: Asked::default(),
+            no_space: false,
+            dropped: 0,
             next_token: 0,
             current: LOCAL,
             actions: Vec::new(),
             deliveries: Vec::new(),
+            starts: Vec::new(),
             reports: Vec::new(),
         }
     }
@@ -135,7 +154,7 @@ impl Shell {
             cred,
             kind: PeerKind::Connection,
         });
-        self.conns.add(peer, handle, cred, uuid);
+        self.conns.add(peer, handle, uuid);
     }
 
     /// When something is due without news, if ever.
@@ -145,17 +164,9 @@ impl Shell {
             .map(|at| self.clock.instant(at))
     }
 
-    /// `heartbeat.pulse`, for those who subscribed.
+    /// Time passed.
     pub(crate) fn heartbeat(&mut self) {
-        let event = Event {
-            topic: "heartbeat.pulse".into(),
-            payload: None,
-            routes: None,
-            cred: self.conns.own_cred(),
-            flags: Flags::NONE,
-            sequence: 0,
-        };
-        self.send_event(Some(LOCAL), event);
+        self.pulse();
         self.handle(Input::Tick);
         self.deliver();
     }
@@ -164,7 +175,10 @@ impl Shell {
     pub(crate) fn take_messages(&mut self, from: PeerId, messages: Vec<Message>) {
         self.current = from;
         for message in messages {
-            self.router.handle(from, message, &mut self.deliveries);
+            match message {
+                Message::Request(request) if too_long(&request) => self.refuse_long(from, &request),
+                message => self.router.handle(from, message, &mut self.deliveries),
+            }
             self.deliver();
         }
         self.take_reports();
@@ -176,6 +190,9 @@ impl Shell {
             return;
         }
         self.streams.remove_peer(peer);
+        self.engines.forget(peer);
+        self.asked.forget(peer);
+        self.lookups.forget(peer);
         let departure = self.router.remove_peer(peer, &mut self.deliveries);
         for service in departure.services {
             tracing::info!(service = %service, "service gone");
@@ -188,12 +205,14 @@ impl Shell {
 
     /// A client's queue fell below the low-water mark.
     pub(crate) fn take_drained(&mut self, peer: PeerId) {
+        self.conns.drained(peer);
         self.streams.set_writable(peer, true);
         self.router.resume(peer, &mut self.deliveries);
         self.deliver();
+        self.pump(peer);
     }
 
-    /// The store says that all up to `seq` is on disk.
+    /// The store says that all up to `seq` is on disk. The journal has it before any answer rests on it.
     pub(crate) fn take_durable(&mut self, seq: Seq, micros: u64) {
         let entries = self.committer.durable(seq, micros);
         if !entries.is_empty() {
@@ -202,9 +221,15 @@ impl Shell {
         self.handle(Input::Durable(seq));
     }
 
-    /// Room in the store, or none.
+    /// Room in the store, or none. Without room, what was applied may never be durable; look-ups tell what is on disk, and go on.
     pub(crate) fn take_no_space(&mut self, full: bool) {
+        self.no_space = full;
         self.handle(Input::NoSpace(full));
+        if full {
+            for request in self.lookups.take_all() {
+                self.look_up(request);
+            }
+        }
     }
 
     /// What a read found.
@@ -222,23 +247,18 @@ impl Shell {
                 );
             }
             Found::Answer(request, answer) => self.answer(&request, answer),
-            Found::Start(to, request) => {
-                let message = Message::Request(request);
-                self.deliveries.push(Delivery {
-                    to: PeerId(to.0),
-                    message,
-                });
-            }
-            Found::NoJ(id, text) => tracing::error!(job = %id, "cannot be started: {text}"),
+            Found::Start {
+                to,
+                number,
+                request,
+            } => self.take_start(to, number, request),
         }
         self.deliver();
     }
 
-    /// The end of a turn: what is due goes out, what was decided goes to the writer.
-    /// # Errors
-    /// The writer has ended.
-    pub(crate) fn end_turn(&mut self) -> anyhow::Result<bool> {
-        self.committer.hand_over()?;
+    /// The end of a turn: what is due goes out, what was decided goes to the writer. True if there is more to do at once.
+    pub(crate) fn end_turn(&mut self) -> bool {
+        self.committer.hand_over();
         let now = self.clock.monotonic();
         let more = self.streams.poll(
             now,
@@ -252,7 +272,15 @@ impl Shell {
                 .handle(LOCAL, Message::Response(response), &mut self.deliveries);
         }
         self.deliver();
-        Ok(more)
+        more
+    }
+
+    /// Ends every stream of the journal, as a cancel does.
+    pub(crate) fn end_streams(&mut self) {
+        for request in self.streams.remove_all() {
+            self.answer(&request, Err((errno::ENODATA, None)));
+        }
+        self.deliver();
     }
 
     /// Asks the manager, then performs what it wants.
@@ -279,7 +307,7 @@ impl Shell {
                 payload,
                 noresponse,
             } => {
-                let request = self.engine_request(topic, &payload, noresponse);
+                let request = self.engine_request(topic, nul_terminated(&payload), noresponse);
                 self.deliveries.push(Delivery {
                     to: PeerId(to.0),
                     message: Message::Request(request),
@@ -290,13 +318,21 @@ impl Shell {
                 topic,
                 id,
                 payload,
-            } => self.start(to, topic, id, payload),
+            } => {
+                let start = Start { id, topic, payload };
+                self.starts
+                    .push((self.deliveries.len(), PeerId(to.0), start));
+            }
             Action::Publish {
                 topic,
                 payload,
                 private_to,
             } => self.publish(topic, &payload, private_to),
-            Action::Ready(token) => self.ready(token),
+            Action::Ready(token) => {
+                if let Some(request) = self.lookups.take(token) {
+                    self.look_up(request);
+                }
+            }
             Action::Close { sender, why } => {
                 tracing::warn!(peer = sender.0, why, "closing a connection");
                 self.conns.close(PeerId(sender.0));
@@ -311,9 +347,9 @@ impl Shell {
         last: bool,
     ) {
         let found = if last {
-            self.asked.remove(&token)
+            self.asked.take(token)
         } else {
-            self.asked.get(&token).cloned()
+            self.asked.get(token).cloned()
         };
         let Some(request) = found else { return };
         let answer = match result {
@@ -327,7 +363,7 @@ impl Shell {
     }
 
     /// Sends an answer of this process to whoever asked.
-    fn answer(&mut self, request: &Request, answer: Answer) {
+    pub(crate) fn answer(&mut self, request: &Request, answer: Answer) {
         if !request.expects_response() {
             return;
         }
@@ -340,13 +376,13 @@ impl Shell {
     }
 
     /// A request of the manager to an engine: matchtag 0, answered to this process.
-    fn engine_request(
+    pub(crate) fn engine_request(
         &self,
-        topic: impl Into<wire::Topic>,
-        json: &[u8],
+        topic: wire::Topic,
+        payload: Bytes,
         noresponse: bool,
     ) -> Request {
-        let mut request = Request::new(topic, Some(nul_terminated(json)), wire::MATCHTAG_NONE);
+        let mut request = Request::new(topic, Some(payload), wire::MATCHTAG_NONE);
         if noresponse {
             request.flags = Flags::NORESPONSE;
         }
@@ -355,103 +391,19 @@ impl Shell {
         request
     }
 
-    /// Reads the job's `J` off the loop, then sends the start request.
-    fn start(&mut self, to: Sender, topic: wire::Topic, id: job::JobId, payload: Bytes) {
-        let hollow = self.engine_request(topic, b"", false);
-        let asked = self
-            .reads
-            .ask(Lane::Lookup, move |reader| match lookup::j(reader, id) {
-                Ok(j) => {
-                    let json = manager::with_j(&payload, &j);
-                    Found::Start(
-                        to,
-                        Request {
-                            payload: Some(nul_terminated(&json)),
-                            ..hollow
-                        },
-                    )
-                }
-                Err(text) => Found::NoJ(id, text),
-            });
-        if !asked {
-            tracing::error!(job = %id, "too many reads wait; closing the exec service, it will ask again");
-            self.conns.close(PeerId(to.0));
-        }
-    }
-
-    fn publish(&mut self, topic: wire::Topic, json: &[u8], private_to: Option<u32>) {
-        let mut cred = self.conns.own_cred();
-        let mut flags = Flags::NONE;
-        if let Some(userid) = private_to {
-            cred.userid = userid;
-            flags = Flags::PRIVATE;
-        }
-        let event = Event {
-            topic,
-            payload: Some(nul_terminated(json)),
-            routes: None,
-            cred,
-            flags,
-            sequence: 0,
-        };
-        self.send_event(Some(LOCAL), event);
-    }
-
-    /// Numbers an event and sends it to whoever subscribed; encoded once.
-    pub(crate) fn send_event(&mut self, from: Option<PeerId>, event: Event) -> u32 {
-        let publication = self.router.publish(from, event);
-        let sequence = publication.event.sequence;
-        if !publication.to.is_empty() {
-            let frame = wire::to_frame(&Message::Event(publication.event));
-            for peer in publication.to {
-                self.conns.send(peer, frame.clone());
-            }
-        }
-        sequence
-    }
-
-    /// Carries out deliveries until none is left.
-    pub(crate) fn deliver(&mut self) {
-        while !self.deliveries.is_empty() {
-            let batch = std::mem::take(&mut self.deliveries);
-            for delivery in batch {
-                if delivery.to == LOCAL {
-                    self.local(delivery.message);
-                } else {
-                    self.send(delivery.to, delivery.message);
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, to: PeerId, message: Message) {
-        if let Message::Request(request) = &message {
-            if self.conns.is_full(to) {
-                let text = "the service does not read its requests; try again later";
-                self.router
-                    .refuse(to, request, errno::EAGAIN, text, &mut self.deliveries);
-                return;
-            }
-            // Read your writes: the service hears of all that is durable before it hears the question.
-            let now = self.clock.monotonic();
-            self.streams.bring_up_to_date(
-                to,
-                now,
-                &self.conns,
-                &mut self.router,
-                &mut self.deliveries,
-            );
-        }
-        if self.conns.send(to, wire::to_frame(&message)) {
-            self.streams.set_writable(to, false);
-            self.router.pause(to, &mut self.deliveries);
-        }
+    pub(crate) fn token(&mut self) -> Token {
+        self.next_token += 1;
+        Token(self.next_token)
     }
 
     /// A message for this process itself.
-    fn local(&mut self, message: Message) {
+    pub(crate) fn local(&mut self, message: Message) {
         match message {
-            Message::Request(request) => self.serve(request),
+            Message::Request(request) => {
+                // Requests are handled in the order they came, so reports before this one first.
+                self.take_reports();
+                self.serve(request);
+            }
             Message::Response(response) => self.report(response),
             Message::Event(_) | Message::Control(_) => {}
         }
@@ -477,220 +429,4 @@ impl Shell {
             self.deliver();
         }
     }
-
-    /// Serves a request whose service lives here. Its sender's hop is the newest of its routes.
-    fn serve(&mut self, request: Request) {
-        // Requests are handled in the order they came, so reports before this one first.
-        self.take_reports();
-        let Some(from) = request
-            .routes
-            .as_ref()
-            .and_then(|hops| hops.first())
-            .and_then(|hop| self.conns.by_uuid(hop))
-        else {
-            return;
-        };
-        if let Some(answer) = builtin::handle(&self.attrs, &request) {
-            return self.answer(&request, answer);
-        }
-        match request.topic.as_str() {
-            "service.add" | "service.remove" | "event.subscribe" | "event.unsubscribe"
-            | "event.publish" => {
-                let answer = self.serve_broker(from, &request);
-                self.answer(&request, answer);
-            }
-            "job-manager.events-cancel" | "job-manager.events-journal-cancel" => {
-                self.cancel(from, &request)
-            }
-            "job-manager.events" | "job-manager.events-journal" => {
-                let token = self.token();
-                self.reading.insert(token, Reading::Listen(from, request));
-                self.handle(Input::Read { token });
-            }
-            "job-manager.lookup" | "job-manager.getattr" => {
-                let token = self.token();
-                self.reading.insert(token, Reading::Lookup(request));
-                self.handle(Input::Read { token });
-            }
-            // What they would tell is known here already: a closed connection, a full output queue.
-            topic
-                if [".disconnect", ".pause", ".resume"]
-                    .iter()
-                    .any(|end| topic.ends_with(end))
-                    || topic == "disconnect" => {}
-            topic if topic.starts_with("job-manager.") || topic.starts_with("job-ingest.") => {
-                self.ask_manager(from, request)
-            }
-            topic => {
-                let text = format!("Unknown service method '{topic}'");
-                self.answer(&request, Err((errno::ENOSYS, Some(text))));
-            }
-        }
-    }
-
-    fn ask_manager(&mut self, from: PeerId, mut request: Request) {
-        let token = self.token();
-        let call = Call {
-            token,
-            sender: Sender(from.0),
-            cred: request.cred,
-            topic: request.topic.clone(),
-            payload: request.payload.take(),
-            streaming: request.is_streaming(),
-            noresponse: !request.expects_response(),
-        };
-        if request.expects_response() {
-            self.asked.insert(token, request);
-        }
-        self.handle(Input::Request(call));
-    }
-
-    fn token(&mut self) -> Token {
-        self.next_token += 1;
-        Token(self.next_token)
-    }
-
-    /// What was applied when the read was asked for is durable: do it.
-    fn ready(&mut self, token: Token) {
-        match self.reading.remove(&token) {
-            None => {}
-            Some(Reading::Lookup(request)) => {
-                let copy = request.clone();
-                let asked = self.reads.ask(Lane::Lookup, move |reader| {
-                    let answer = lookup::answer(reader, &request);
-                    Found::Answer(request, answer)
-                });
-                if !asked {
-                    self.answer(
-                        &copy,
-                        Err((
-                            errno::EAGAIN,
-                            Some("too many look-ups wait; try again later".into()),
-                        )),
-                    );
-                }
-            }
-            Some(Reading::Listen(from, request)) => {
-                // Gone meanwhile: nobody to serve.
-                if self.conns.cred(from).is_some()
-                    && let Err(refusal) = self.streams.add(from, &request, self.clock.monotonic())
-                {
-                    self.answer(&request, Err(refusal));
-                }
-            }
-        }
-    }
-
-    fn cancel(&mut self, from: PeerId, request: &Request) {
-        let Ok(cancel) = builtin::payload::<Value>(request) else {
-            return;
-        };
-        let Some(matchtag) = cancel.get("matchtag").and_then(Value::as_u64) else {
-            return;
-        };
-        let hops = request.routes.clone().unwrap_or_default();
-        if let Some(stream) = self.streams.cancel(from, &hops, matchtag) {
-            self.answer(&stream, Err((errno::ENODATA, None)));
-        }
-    }
-
-    fn serve_broker(&mut self, from: PeerId, request: &Request) -> Answer {
-        let body: Value = builtin::payload(request)?;
-        let text = |key: &str| body.get(key).and_then(Value::as_str);
-        match request.topic.as_str() {
-            "service.add" => {
-                let name = text("service")
-                    .ok_or((errno::EPROTO, Some("service: expected a string".into())))?;
-                let key_ok = text("key").is_some_and(|key| same(key, &self.key));
-                self.router
-                    .add_service(from, request.cred, name, key_ok)
-                    .map_err(|error| (error.errnum(), Some(error.to_string())))?;
-                tracing::info!(service = name, peer = from.0, "service added");
-                Ok(None)
-            }
-            "service.remove" => {
-                let name = text("service")
-                    .ok_or((errno::EPROTO, Some("service: expected a string".into())))?;
-                self.router
-                    .remove_service(from, name)
-                    .map_err(|error| (error.errnum(), Some(error.to_string())))?;
-                Ok(None)
-            }
-            "event.subscribe" => {
-                let topic = text("topic").ok_or((errno::EPROTO, None))?;
-                self.router
-                    .subscribe(from, topic)
-                    .map_err(|error| (error.errnum(), Some(error.to_string())))?;
-                Ok(None)
-            }
-            "event.unsubscribe" => {
-                let topic = text("topic").ok_or((errno::EPROTO, None))?;
-                self.router
-                    .unsubscribe(from, topic)
-                    .map_err(|error| (error.errnum(), Some(error.to_string())))?;
-                Ok(None)
-            }
-            _ => {
-                let topic = text("topic").ok_or((errno::EPROTO, None))?;
-                let flags = body.get("flags").and_then(Value::as_u64).unwrap_or(0);
-                let payload = text("payload")
-                    .map(lookup::from_base64)
-                    .transpose()
-                    .map_err(|error| (errno::EPROTO, Some(error)))?;
-                let private = match flags {
-                    0 => Flags::NONE,
-                    0x20 => Flags::PRIVATE,
-                    _ => return Err((errno::EPROTO, Some("flags: expected 0 or 32".into()))),
-                };
-                let topic = wire::Topic::parse(Bytes::copy_from_slice(topic.as_bytes()))
-                    .map_err(|_| (errno::EPROTO, None))?;
-                let event = Event {
-                    topic,
-                    payload,
-                    routes: None,
-                    cred: request.cred,
-                    flags: private,
-                    sequence: 0,
-                };
-                let seq = self.send_event(Some(from), event);
-                builtin::answer(&json!({"seq": seq}))
-            }
-        }
-    }
-
-    /// Adds what the shell counts to the manager's `stats-get`.
-    fn with_shell_stats(&self, manager: &[u8]) -> Answer {
-        let mut stats: Value = serde_json::from_slice(manager)
-            .map_err(|error| (errno::EPROTO, Some(error.to_string())))?;
-        let router = self.router.stats();
-        let commit = self.committer.stats;
-        if let Some(stats) = stats.as_object_mut() {
-            let journal = stats.entry("journal").or_insert_with(|| json!({}));
-            if let Some(journal) = journal.as_object_mut() {
-                journal.extend(self.streams.stats());
-            }
-            stats.insert("pid".into(), std::process::id().into());
-            stats.insert(
-                "store".into(),
-                json!({"commits": commit.commits, "syncs": commit.syncs, "entries": commit.entries,
-                       "last_sync_micros": commit.last_sync_micros}),
-            );
-            stats.insert(
-                "router".into(),
-                json!({"requests": router.requests, "responses": router.responses, "refused": router.refused,
-                       "orphaned": router.orphaned, "dropped": router.dropped, "clients": self.conns.len()}),
-            );
-        }
-        builtin::answer(&stats)
-    }
-}
-
-/// Compares without telling by its time how much of it is right.
-fn same(left: &str, right: &str) -> bool {
-    left.len() == right.len()
-        && left
-            .bytes()
-            .zip(right.bytes())
-            .fold(0, |different, (a, b)| different | (a ^ b))
-            == 0
 }

@@ -4,31 +4,33 @@
 //! output queue is above high water is told to the fan-out, and costs nothing until it has drained.
 
 use crate::Config;
-use crate::builtin;
+use crate::asked;
+use crate::builtin::Refused;
 use crate::conns::Conns;
 use crate::frames;
 use crate::pages;
 use crate::reads::{Lane, Reads};
 use crate::shell::Found;
+use crate::specs;
 use bytes::Bytes;
-use job::{Entry, JobId, Seq, Timestamp};
-use journal::{Fanout, Filter, Format, Limits, ListenerId, Out, Rights, Spec, Start};
+use job::{Entry, Seq, Timestamp};
+use journal::{Fanout, Limits, ListenerId, Out};
 use router::{Delivery, PeerId, Router};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use wire::{Cred, Request, Response, Routes, errno};
+use wire::{Request, Response, Routes, errno};
 
-/// Names in `allow` or `deny`, and ids in `ids`, at most.
-const NAMES_MAX: usize = 1024;
-const IDS_MAX: usize = 65_536;
+/// Streams of one connection.
+pub(crate) const LISTENERS_PER_CONNECTION_MAX: usize = 256;
 
 /// Who listens, and how he is answered.
 struct Listening {
     peer: PeerId,
     request: Request,
     native: bool,
+    /// The newest mark it was sent.
+    marked: Seq,
 }
 
 /// What a stream is known by to its client: the connection, the hops behind it, and the matchtag.
@@ -46,17 +48,6 @@ pub(crate) struct Streams {
     out: Vec<Out>,
     /// Streams that ended with an error: to be answered.
     ended: Vec<Response>,
-}
-
-/// `job-manager.events`
-#[derive(Deserialize)]
-struct Native {
-    allow: Option<Vec<String>>,
-    deny: Option<Vec<String>>,
-    from: Option<String>,
-    after: Option<u64>,
-    epoch: Option<String>,
-    ids: Option<Vec<JobId>>,
 }
 
 impl Streams {
@@ -79,15 +70,16 @@ impl Streams {
         }
     }
 
-    /// Begins a stream for `request`.
+    /// Begins a stream for `request`, as of what is durable now. `writable`: its connection takes more at present.
     /// # Errors
-    /// Errno and text: not streaming, no rights, a payload that is not understood, a cursor that cannot be continued.
+    /// Errno and text: not streaming, no rights, a payload that is not understood, a cursor that cannot be continued, too many.
     pub(crate) fn add(
         &mut self,
         peer: PeerId,
         request: &Request,
         now: Timestamp,
-    ) -> Result<(), (u32, Option<String>)> {
+        writable: bool,
+    ) -> Result<(), Refused> {
         let native = request.topic.method() == "events";
         if !request.is_streaming() {
             return Err((
@@ -96,12 +88,12 @@ impl Streams {
             ));
         }
         let spec = if native {
-            native_spec(request)?
+            specs::native(request)?
         } else {
-            flux_spec(request)?
+            specs::flux(request)?
         };
-        let hops: Routes = behind(request);
-        let key = (peer, hops, request.matchtag);
+        let request = asked::detached(request);
+        let key = (peer, behind(&request), request.matchtag);
         if self.by_key.contains_key(&key) {
             return Err((
                 errno::EINVAL,
@@ -111,35 +103,40 @@ impl Streams {
                 )),
             ));
         }
+        if self.by_peer.get(&peer).map_or(0, BTreeSet::len) >= LISTENERS_PER_CONNECTION_MAX {
+            return Err((
+                errno::EMFILE,
+                Some(format!(
+                    "a connection may hold {LISTENERS_PER_CONNECTION_MAX} journal streams at most"
+                )),
+            ));
+        }
         self.next_id += 1;
         let id = ListenerId(self.next_id);
         self.fanout
             .add(id, spec, now)
             .map_err(|refused| (refused.errnum(), Some(refused.to_string())))?;
-        let request = Request {
-            payload: None,
-            ..request.clone()
+        self.fanout.set_writable(id, writable);
+        let listening = Listening {
+            peer,
+            request,
+            native,
+            marked: Seq(0),
         };
-        self.listening.insert(
-            id,
-            Listening {
-                peer,
-                request,
-                native,
-            },
-        );
+        self.listening.insert(id, listening);
         self.by_key.insert(key, id);
         self.by_peer.entry(peer).or_default().insert(id);
         Ok(())
     }
 
+    /// The newest durable seq.
+    pub(crate) fn durable(&self) -> Seq {
+        self.fanout.durable()
+    }
+
     /// Ends the stream of that matchtag, if there is one; its request is to be answered.
-    pub(crate) fn cancel(&mut self, peer: PeerId, hops: &Routes, matchtag: u64) -> Option<Request> {
-        let key = (
-            peer,
-            hops.get(1..).unwrap_or_default().to_vec(),
-            u32::try_from(matchtag).ok()?,
-        );
+    pub(crate) fn cancel(&mut self, peer: PeerId, hops: &Routes, matchtag: u32) -> Option<Request> {
+        let key = (peer, hops.get(1..).unwrap_or_default().to_vec(), matchtag);
         let id = *self.by_key.get(&key)?;
         self.remove(id)
     }
@@ -160,13 +157,28 @@ impl Streams {
 
     /// A connection is gone, and its streams with it.
     pub(crate) fn remove_peer(&mut self, peer: PeerId) {
-        for id in self.by_peer.remove(&peer).unwrap_or_default() {
-            self.fanout.remove(id);
-            if let Some(gone) = self.listening.remove(&id) {
-                self.by_key
-                    .remove(&(gone.peer, behind(&gone.request), gone.request.matchtag));
+        for id in self.by_peer.get(&peer).cloned().unwrap_or_default() {
+            self.remove(id);
+        }
+    }
+
+    /// Someone for whom a connection forwards is gone: silently, the streams that came with these hops.
+    pub(crate) fn remove_hops(&mut self, peer: PeerId, hops: &[Bytes]) {
+        for id in self.by_peer.get(&peer).cloned().unwrap_or_default() {
+            if self
+                .listening
+                .get(&id)
+                .is_some_and(|one| behind(&one.request) == hops)
+            {
+                self.remove(id);
             }
         }
+    }
+
+    /// Ends all streams; their requests are to be answered.
+    pub(crate) fn remove_all(&mut self) -> Vec<Request> {
+        let ids = self.fanout.remove_all();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
     /// Whether this connection takes more.
@@ -234,12 +246,10 @@ impl Streams {
         let Some(held) = self.by_peer.get(&peer) else {
             return;
         };
-        let native: Vec<ListenerId> = held
-            .iter()
-            .copied()
-            .filter(|id| self.listening.get(id).is_some_and(|one| one.native))
-            .collect();
-        for id in native {
+        for id in held.clone() {
+            if !self.listening.get(&id).is_some_and(|one| one.native) {
+                continue;
+            }
             let mut out = std::mem::take(&mut self.out);
             self.flushes += 1;
             let whole = self.fanout.flush(id, now, &mut out);
@@ -247,9 +257,30 @@ impl Streams {
                 self.carry_out(one, conns, router, None, deliveries);
             }
             self.out = out;
-            if !whole && let Some(mark) = self.fanout.mark_payload(id) {
-                self.marks += 1;
-                self.send(id, &[mark], conns, router, deliveries);
+            if !whole {
+                self.mark(id, conns, router, deliveries);
+            }
+        }
+    }
+
+    /// Tells a listener how far the state must be that answers what follows; once for each seq.
+    fn mark(
+        &mut self,
+        id: ListenerId,
+        conns: &Conns,
+        router: &mut Router,
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        let durable = self.fanout.durable();
+        let marked = self
+            .listening
+            .get(&id)
+            .is_some_and(|one| one.marked == durable);
+        if !marked && let Some(mark) = self.fanout.mark_payload(id) {
+            self.marks += 1;
+            self.send(id, &[mark], conns, router, deliveries);
+            if let Some(one) = self.listening.get_mut(&id) {
+                one.marked = durable;
             }
         }
     }
@@ -336,7 +367,7 @@ impl Streams {
     pub(crate) fn stats(&self) -> Map<String, Value> {
         let counted = self.fanout.counters();
         let stats = json!({
-            "listeners": counted.listeners, "groups": counted.groups,
+            "listeners": counted.listeners, "events": counted.ring_entries, "groups": counted.groups,
             "ring_entries": counted.ring_entries, "ring_bytes": counted.ring_bytes, "commits": counted.commits,
             "batches_encoded": counted.batches_encoded, "batches": counted.batches_delivered,
             "entries_delivered": counted.entries_delivered, "progress": counted.progress_delivered,
@@ -357,106 +388,4 @@ fn behind(request: &Request) -> Routes {
         .and_then(|hops| hops.get(1..))
         .unwrap_or_default()
         .to_vec()
-}
-
-fn rights(cred: Cred) -> Rights {
-    if cred.is_owner() {
-        Rights::Owner
-    } else {
-        Rights::User(cred.userid)
-    }
-}
-
-fn native_spec(request: &Request) -> Result<Spec, (u32, Option<String>)> {
-    let ask: Native = builtin::payload(request)?;
-    for (what, many, most) in [
-        ("allow", ask.allow.as_ref().map_or(0, Vec::len), NAMES_MAX),
-        ("deny", ask.deny.as_ref().map_or(0, Vec::len), NAMES_MAX),
-        ("ids", ask.ids.as_ref().map_or(0, Vec::len), IDS_MAX),
-    ] {
-        if many > most {
-            return Err((
-                errno::EINVAL,
-                Some(format!("{what}: expected {most} at most, got {many}")),
-            ));
-        }
-    }
-    let start = match (ask.from.as_deref(), ask.after) {
-        (None, Some(after)) => Start::After {
-            seq: Seq(after),
-            epoch: ask.epoch,
-        },
-        (Some(_), Some(_)) => {
-            return Err((
-                errno::EINVAL,
-                Some("from and after exclude each other".into()),
-            ));
-        }
-        (None | Some("now"), None) => Start::Now,
-        (Some("active"), None) => Start::Active,
-        (Some("all"), None) => Start::All,
-        (Some(other), None) => {
-            return Err((
-                errno::EINVAL,
-                Some(format!(
-                    "from: expected \"now\", \"active\" or \"all\", got {other:?}"
-                )),
-            ));
-        }
-    };
-    let mut filter = Filter::all(rights(request.cred));
-    if let Some(names) = ask.allow {
-        filter = filter.allow(names);
-    }
-    if let Some(names) = ask.deny {
-        filter = filter.deny(names);
-    }
-    if let Some(ids) = ask.ids {
-        filter = filter.of_jobs(ids);
-    }
-    Ok(Spec {
-        format: Format::Native,
-        filter,
-        start,
-    })
-}
-
-/// `{full?b, allow?o, deny?o}`; the keys of allow and deny are the names.
-fn flux_spec(request: &Request) -> Result<Spec, (u32, Option<String>)> {
-    if !request.cred.is_owner() {
-        return Err((
-            errno::EPERM,
-            Some("Request requires owner credentials".into()),
-        ));
-    }
-    let ask: Map<String, Value> = builtin::payload(request)?;
-    let names = |key: &str| -> Result<Option<Vec<&str>>, (u32, Option<String>)> {
-        match ask.get(key) {
-            None => Ok(None),
-            Some(Value::Object(names)) if names.len() <= NAMES_MAX => {
-                Ok(Some(names.keys().map(String::as_str).collect()))
-            }
-            Some(_) => Err((
-                errno::EPROTO,
-                Some(format!("job-manager.events {key} should be an object")),
-            )),
-        }
-    };
-    let full = match ask.get("full") {
-        None => false,
-        Some(Value::Bool(full)) => *full,
-        Some(_) => return Err((errno::EPROTO, None)),
-    };
-    let mut filter = Filter::all(Rights::Owner);
-    if let Some(names) = names("allow")? {
-        filter = filter.allow(names);
-    }
-    if let Some(names) = names("deny")? {
-        filter = filter.deny(names);
-    }
-    Ok(Spec {
-        format: Format::Flux,
-        filter,
-        start: if full { Start::All } else { Start::Active },
-    })
 }

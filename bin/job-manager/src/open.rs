@@ -7,8 +7,9 @@ use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::reads::Reads;
-use crate::shell::{Found, LOCAL, OWN_SERVICES, Parts, Shell};
+use crate::shell::{LOCAL, OWN_SERVICES, Parts, Shell};
 use crate::streams::Streams;
+use crate::turns::News;
 use bytes::Bytes;
 use job::Event;
 use manager::{Input, Manager};
@@ -19,35 +20,36 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 use store::{CURSOR_START, Reader, Scope, Store, StoreOptions};
 use tokio::sync::mpsc;
-use wire::{Cred, ROLE_LOCAL, ROLE_OWNER};
+use wire::Cred;
 
 /// What the store tells, at most so much of it waiting.
 const STORE_EVENTS_MAX: usize = 1024;
 /// Jobs restored with one read.
 const RESTORE_PAGE: usize = 500;
 const RESTORE_PAGE_BYTES: usize = 4 << 20;
+/// Bytes of a page of the store.
+const STORE_PAGE: u64 = 4096;
 /// Random bytes of the instance key; twice as many hex digits.
 const KEY_BYTES: usize = 32;
 /// The version of Flux whose protocol this speaks.
 const FLUX_VERSION: &str = "0.88.0";
 
 /// All that the loop needs.
-pub(crate) struct Started {
+pub(crate) struct Opened {
     pub(crate) shell: Shell,
     pub(crate) listener: rpc::Listener,
-    pub(crate) store_events: mpsc::Receiver<store::Event>,
-    pub(crate) found: mpsc::Receiver<Found>,
+    pub(crate) news: News,
 }
 
 /// Opens, restores, binds.
 /// # Errors
 /// One line that names the thing and the remedy.
-pub(crate) fn start(config: Config) -> Result<Started, String> {
+pub(crate) fn open(config: Config) -> Result<Opened, String> {
     let clock = Clock::new();
     make_dir(&config.statedir)?;
     let (events, store_events) = mpsc::channel(STORE_EVENTS_MAX);
     let (writer, readers, recovered) =
-        Store::open(&config.statedir, StoreOptions::default(), move |event| {
+        Store::open(&config.statedir, store_options(&config), move |event| {
             // The loop is gone: nobody is to be told any more.
             let _ = events.blocking_send(event);
         })
@@ -79,10 +81,7 @@ pub(crate) fn start(config: Config) -> Result<Started, String> {
     drop(reader);
 
     let listener = rpc::Listener::bind(&config.socket, 0o777).map_err(|error| error.to_string())?;
-    let own_cred = Cred {
-        userid: owner,
-        rolemask: ROLE_OWNER | ROLE_LOCAL,
-    };
+    let own_cred = Cred::owner(owner);
     let uuid = random_hex(16)?;
     let local_uuid = Bytes::from(format!("job-manager-{uuid}"));
     let mut router = Router::new(own_cred, Bytes::from(format!("broker-{uuid}")));
@@ -119,12 +118,24 @@ pub(crate) fn start(config: Config) -> Result<Started, String> {
         local_uuid,
     });
     shell.handle(Input::Start);
-    Ok(Started {
+    let news = News {
+        inbound: None,
+        store: store_events,
+        found,
+    };
+    Ok(Opened {
         shell,
         listener,
-        store_events,
-        found,
+        news,
     })
+}
+
+fn store_options(config: &Config) -> StoreOptions {
+    let pages = config.store_size_limit.map(|bytes| bytes / STORE_PAGE);
+    StoreOptions {
+        // 0 would be no limit.
+        pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
+    }
 }
 
 /// Applies what the store holds of these jobs. A job that cannot be applied is set aside and named in the log; it stops nobody.
@@ -199,14 +210,19 @@ fn instance_key(path: &Path) -> Result<String, String> {
         )
     };
     if let Ok(mut file) = std::fs::File::open(path) {
+        let metadata = file.metadata().map_err(|error| told(&error))?;
         let mut key = String::new();
         file.read_to_string(&mut key)
             .map_err(|error| told(&error))?;
         let key = key.trim().to_owned();
-        if key.len() == 2 * KEY_BYTES {
+        let others_read_it = metadata.mode() & 0o077 != 0;
+        if key.len() == 2 * KEY_BYTES && !others_read_it {
             return Ok(key);
         }
-        // Cut short by a crash while it was made: nobody has it yet.
+        if others_read_it {
+            tracing::warn!(path = %path.display(), "others could read the instance key: a new one is made");
+        }
+        // Or cut short by a crash while it was made: nobody has it yet.
     }
     let key = random_hex(KEY_BYTES)?;
     let new = path.with_extension("new");

@@ -1,0 +1,198 @@
+//! Requests that this process serves itself: who gets which, and what is refused because too much waits already.
+
+use crate::asked::detached;
+use crate::builtin::{self, Answer};
+use crate::conns::CLIENT_UNREAD_MAX;
+use crate::lookup;
+use crate::reads::Lane;
+use crate::shell::{Found, Shell};
+use manager::{Call, Input, Sender};
+use router::PeerId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wire::{Request, errno};
+
+/// Look-ups that may wait for the disk.
+const LOOKUPS_MAX: usize = 16_384;
+
+#[derive(Deserialize)]
+struct Cancel {
+    matchtag: u32,
+}
+
+impl Shell {
+    /// Serves a request whose service lives here. Its sender's hop is the newest of its routes.
+    pub(crate) fn serve(&mut self, request: Request) {
+        let hop = request.routes.as_ref().and_then(|hops| hops.first());
+        let Some(from) = hop.and_then(|hop| self.conns.by_uuid(hop)) else {
+            // The broker's word that a client is gone: known here already.
+            return;
+        };
+        if request.expects_response() && self.conns.is_behind(from) {
+            let text = format!(
+                "more than {} MiB of answers wait for this connection: read some first",
+                CLIENT_UNREAD_MAX >> 20
+            );
+            return self.answer(&request, Err((errno::EAGAIN, Some(text))));
+        }
+        if let Some(answer) = builtin::handle(&self.attrs, &request) {
+            return self.answer(&request, answer);
+        }
+        if let Some(answer) = self.serve_broker(from, &request) {
+            return self.answer(&request, answer);
+        }
+        match request.topic.as_str() {
+            "job-manager.events" | "job-manager.events-journal" => self.listen(from, &request),
+            "job-manager.events-cancel" | "job-manager.events-journal-cancel" => {
+                self.cancel(from, &request);
+            }
+            "job-manager.lookup" | "job-manager.getattr" => self.ask_store(from, request),
+            "job-manager.disconnect" => self.disconnect(from, request),
+            topic if topic.starts_with("job-manager.") || topic.starts_with("job-ingest.") => {
+                self.ask_manager(from, request);
+            }
+            _ => {
+                let text = wire::unknown_method_text(&request.topic);
+                self.answer(&request, Err((errno::ENOSYS, Some(text))));
+            }
+        }
+    }
+
+    fn ask_manager(&mut self, from: PeerId, mut request: Request) {
+        let topic = request.topic.as_str();
+        if self.committer.is_behind() && !is_taken_always(topic) {
+            let text = "too many changes wait for the disk: try again";
+            return self.answer(&request, Err((errno::EAGAIN, Some(text.into()))));
+        }
+        let token = self.token();
+        let call = Call {
+            token,
+            sender: Sender(from.0),
+            cred: request.cred,
+            topic: request.topic.clone(),
+            payload: request.payload.take(),
+            streaming: request.is_streaming(),
+            noresponse: !request.expects_response(),
+        };
+        if request.expects_response() {
+            let may_wait_long = matches!(request.topic.method(), "wait" | "idle" | "drain");
+            if may_wait_long {
+                request = detached(&request);
+            }
+            self.asked.insert(token, from, request);
+        }
+        self.handle(Input::Request(call));
+    }
+
+    /// A look-up rests on all that was applied when it came: it waits until that is durable. With a full disk it tells what is on it.
+    fn ask_store(&mut self, from: PeerId, request: Request) {
+        if !request.expects_response() {
+            return;
+        }
+        if self.no_space {
+            return self.look_up(request);
+        }
+        if self.lookups.len() >= LOOKUPS_MAX {
+            return self.answer(&request, too_many_lookups());
+        }
+        let token = self.token();
+        self.lookups.insert(token, from, request);
+        self.handle(Input::Read { token });
+    }
+
+    /// Has the store read for a look-up.
+    pub(crate) fn look_up(&mut self, request: Request) {
+        let durable = self.streams.durable();
+        let copy = request.clone();
+        let asked = self.reads.ask(Lane::Lookup, move |reader| {
+            let answer = lookup::answer(reader, &request, durable);
+            Found::Answer(request, answer)
+        });
+        if !asked {
+            self.answer(&copy, too_many_lookups());
+        }
+    }
+
+    /// A stream begins with what is durable now: the journal knows nothing else, so there is nothing to wait for.
+    fn listen(&mut self, from: PeerId, request: &Request) {
+        if !request.expects_response() {
+            return;
+        }
+        let writable = !self.router.is_paused(from);
+        let now = self.clock.monotonic();
+        if let Err(refused) = self.streams.add(from, request, now, writable) {
+            self.answer(request, Err(refused));
+        }
+    }
+
+    /// Ends a stream. A cancel that matches none is forgotten, and never answered: the matchtag may be the next stream's.
+    fn cancel(&mut self, from: PeerId, request: &Request) {
+        let Ok(Cancel { matchtag }) = builtin::payload(request) else {
+            return;
+        };
+        let hops = request.routes.clone().unwrap_or_default();
+        if let Some(stream) = self.streams.cancel(from, &hops, matchtag) {
+            self.answer(&stream, Err((errno::ENODATA, None)));
+        }
+    }
+
+    /// A client says that it leaves, or that someone it forwards for does: what that one has here goes.
+    fn disconnect(&mut self, from: PeerId, request: Request) {
+        let hops = request.routes.as_ref().and_then(|hops| hops.get(1..));
+        let hops = hops.unwrap_or_default().to_vec();
+        self.streams.remove_hops(from, &hops);
+        if hops.is_empty() {
+            self.ask_manager(from, request);
+        } else {
+            self.answer(&request, Ok(None));
+        }
+    }
+
+    /// Adds what the shell counts to the manager's `stats-get`.
+    pub(crate) fn with_shell_stats(&self, manager: &[u8]) -> Answer {
+        let mut stats: Value = serde_json::from_slice(manager)
+            .map_err(|error| (errno::EPROTO, Some(error.to_string())))?;
+        let router = self.router.stats();
+        let commit = self.committer.stats;
+        if let Some(stats) = stats.as_object_mut() {
+            let journal = stats.entry("journal").or_insert_with(|| json!({}));
+            if let Some(journal) = journal.as_object_mut() {
+                journal.extend(self.streams.stats());
+            }
+            stats.insert("pid".into(), std::process::id().into());
+            stats.insert("no_space".into(), self.no_space.into());
+            stats.insert(
+                "store".into(),
+                json!({"commits": commit.commits, "syncs": commit.syncs, "entries": commit.entries,
+                       "last_sync_micros": commit.last_sync_micros, "undurable": self.committer.undurable()}),
+            );
+            stats.insert(
+                "router".into(),
+                json!({"requests": router.requests, "responses": router.responses, "refused": router.refused,
+                       "orphaned": router.orphaned, "dropped": router.dropped + self.dropped, "clients": self.conns.len()}),
+            );
+            stats.insert(
+                "waiting".into(),
+                json!({"requests": self.asked.len(), "lookups": self.lookups.len(), "engines": self.engines.len()}),
+            );
+        }
+        builtin::answer(&stats)
+    }
+}
+
+/// Engines come and go whatever the load, and what it is can always be asked.
+fn is_taken_always(topic: &str) -> bool {
+    matches!(
+        topic,
+        "job-manager.sched-hello"
+            | "job-manager.sched-ready"
+            | "job-manager.exec-hello"
+            | "job-manager.disconnect"
+            | "job-manager.stats-get"
+    )
+}
+
+fn too_many_lookups() -> Answer {
+    let text = "too many look-ups wait; try again later";
+    Err((errno::EAGAIN, Some(text.into())))
+}
