@@ -22,6 +22,7 @@ pub mod orders;
 mod requests;
 mod serve;
 mod session;
+mod stdin;
 
 pub use serve::{Config, run};
 

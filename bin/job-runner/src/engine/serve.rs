@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use base64::Engine as _;
 use job::{JobId, Timestamp};
 use rpc::client::{Connection, Receiver};
 use sched::{Action, Input, NodeSpec, Sched, Set, rset};
@@ -21,15 +20,14 @@ use crate::engine::exec::{Exec, Out};
 use crate::engine::machine;
 use crate::engine::nodes::{NodeEvent, NodeSetup, Nodes};
 use crate::engine::orders::Site;
-use crate::engine::requests::{self, Expiration, StdinRequest};
+use crate::engine::requests::{self, Expiration};
 use crate::engine::session::{Progress, Session};
+use crate::engine::stdin::PendingStdin;
 use crate::messages::{FromNode, ToShepherd};
 use crate::paths;
 
 /// Pause before the job-manager is tried again; up to half as much is added at random.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
-/// Standard input requests whose data is on its way.
-const STDIN_PENDING_MAX: usize = 4096;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -52,26 +50,19 @@ pub struct Config {
     pub supervisor: Option<u32>,
 }
 
-/// A stdin request whose data is on its way to shepherds.
-struct PendingStdin {
-    id: JobId,
-    request: Request,
-    left: usize,
-    errnum: u32,
-}
-
-struct Engine {
+/// The engine's state.
+pub(super) struct Engine {
     specs: Vec<NodeSpec>,
     up: Vec<bool>,
     sched: Sched,
-    exec: Exec,
+    pub(super) exec: Exec,
     nodes: Nodes,
     statedir: PathBuf,
     boot: Boot,
-    session: Option<Session>,
+    pub(super) session: Option<Session>,
     limit: u32,
-    stdin: HashMap<u64, PendingStdin>,
-    next_stdin: u64,
+    pub(super) stdin: HashMap<u64, PendingStdin>,
+    pub(super) next_stdin: u64,
     actions: Vec<Action>,
 }
 
@@ -285,14 +276,23 @@ impl Engine {
         Ok(())
     }
 
-    fn respond(&mut self, request: &Request, payload: Option<bytes::Bytes>) -> anyhow::Result<()> {
+    pub(super) fn respond(
+        &mut self,
+        request: &Request,
+        payload: Option<bytes::Bytes>,
+    ) -> anyhow::Result<()> {
         match &self.session {
             Some(session) => session.answer(request.respond(payload)),
             None => Ok(()),
         }
     }
 
-    fn refuse(&mut self, request: &Request, errnum: u32, text: Option<&str>) -> anyhow::Result<()> {
+    pub(super) fn refuse(
+        &mut self,
+        request: &Request,
+        errnum: u32,
+        text: Option<&str>,
+    ) -> anyhow::Result<()> {
         match &self.session {
             Some(session) if request.expects_response() => {
                 session.answer(request.error(errnum, text))
@@ -498,114 +498,6 @@ impl Engine {
         Ok(self.perform(out)?)
     }
 
-    fn stdin(&mut self, request: Request) -> anyhow::Result<()> {
-        let gone = format!(
-            "No service matching {} is registered",
-            request.topic.as_str()
-        );
-        let Some(id) = requests::shell_job(request.topic.service()) else {
-            return Ok(());
-        };
-        let Some((userid, parts)) = self.exec.owner(id) else {
-            return self.refuse(&request, errno::ENOSYS, Some(&gone));
-        };
-        if !request.cred.may_act_for(userid) {
-            return self.refuse(
-                &request,
-                errno::EPERM,
-                Some("guests may only write to their own jobs"),
-            );
-        }
-        let asked: Result<StdinRequest, _> =
-            parse_json(request.payload.as_deref().unwrap_or_default());
-        let Ok(asked) = asked else {
-            return self.refuse(&request, errno::EPROTO, None);
-        };
-        let ranks = match asked.rank.as_str() {
-            "" | "all" => None,
-            ranks => match Set::parse(ranks) {
-                Some(ranks) => Some(ranks.iter().collect()),
-                None => return self.refuse(&request, errno::EPROTO, Some("rank is not an idset")),
-            },
-        };
-        if !(asked.stream.is_empty() || asked.stream == "stdin") {
-            return self.refuse(
-                &request,
-                errno::EPROTO,
-                Some("only stream stdin can be written"),
-            );
-        }
-        if self.stdin.len() >= STDIN_PENDING_MAX {
-            return self.refuse(
-                &request,
-                errno::EAGAIN,
-                Some("too much input is on its way"),
-            );
-        }
-        let data = asked.data.map(|data| match asked.encoding.as_deref() {
-            Some("base64") => data,
-            _ => base64::engine::general_purpose::STANDARD.encode(data),
-        });
-        self.next_stdin += 1;
-        let tag = self.next_stdin;
-        self.stdin.insert(
-            tag,
-            PendingStdin {
-                id,
-                request,
-                left: parts,
-                errnum: 0,
-            },
-        );
-        let mut out = Vec::new();
-        self.exec.tell(
-            id,
-            &ToShepherd::Stdin {
-                tag,
-                ranks,
-                data,
-                eof: asked.eof,
-            },
-            &mut out,
-        );
-        self.perform(out)
-    }
-
-    fn stdin_done(&mut self, tag: u64, errnum: u32) -> anyhow::Result<()> {
-        let Some(pending) = self.stdin.get_mut(&tag) else {
-            return Ok(());
-        };
-        pending.left = pending.left.saturating_sub(1);
-        pending.errnum = pending.errnum.max(errnum);
-        if pending.left > 0 {
-            return Ok(());
-        }
-        let Some(pending) = self.stdin.remove(&tag) else {
-            return Ok(());
-        };
-        match pending.errnum {
-            0 if pending.request.expects_response() => self.respond(&pending.request, None),
-            0 => Ok(()),
-            errnum => self.refuse(&pending.request, errnum, None),
-        }
-    }
-
-    /// A job is over: input that is still on its way goes where input goes then, nowhere.
-    fn stdin_too_late(&mut self, id: JobId) -> anyhow::Result<()> {
-        if self.stdin.is_empty() {
-            return Ok(());
-        }
-        let late = self.stdin.iter().filter(|(_, pending)| pending.id == id);
-        let late: Vec<u64> = late.map(|(tag, _)| *tag).collect();
-        for tag in late {
-            if let Some(pending) = self.stdin.get_mut(&tag) {
-                pending.left = 1;
-            }
-            self.stdin_done(tag, 0)?;
-        }
-        Ok(())
-    }
-
     fn node(&mut self, event: NodeEvent) {
         let done = match event {
             NodeEvent::Up(rank) => {
@@ -645,7 +537,7 @@ impl Engine {
     }
 
     /// Sends what the executor's book wants sent.
-    fn perform(&mut self, out: Vec<Out>) -> anyhow::Result<()> {
+    pub(super) fn perform(&mut self, out: Vec<Out>) -> anyhow::Result<()> {
         let mut result = Ok(());
         for out in out {
             match out {

@@ -20,6 +20,7 @@ pub mod claim;
 mod control;
 mod fault;
 mod logs;
+mod reaper;
 mod run;
 mod signals;
 mod spawn;

@@ -5,7 +5,6 @@
 //! of everything below us, that is exactly when the job's last process is gone.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
@@ -22,6 +21,7 @@ use crate::order::{Order, Stdin};
 use crate::shepherd::control::Control;
 use crate::shepherd::fault::{self, Step};
 use crate::shepherd::logs::{Log, OutputLog, now_s, push_entry};
+use crate::shepherd::reaper::Reaper;
 use crate::shepherd::signals::signal_all;
 use crate::shepherd::spawn::{self, Launcher, SpawnError, Streams};
 use crate::shepherd::streams::{Input, Read, Stream, Target};
@@ -52,7 +52,7 @@ pub(crate) struct Run<'a> {
     inputs: Vec<Input>,
     /// Tags of input that is on its way.
     input_tags: Vec<u64>,
-    reaper: Option<File>,
+    reaper: Option<Reaper>,
     /// When the start is to be told; none once it was.
     start_at: Option<Instant>,
     limit_at: Option<Instant>,
@@ -108,15 +108,17 @@ impl<'a> Run<'a> {
             self.end_politely(Signal::TERM);
         }
         fault::at(Step::AfterExec);
-        if let Err(error) = self.start_reaper() {
-            // Without it nobody would notice the end: end the tasks and wait for them here.
-            self.raise(Exception::fatal(
-                "exec",
-                format!("failed to watch over the tasks: {error}"),
-            ));
-            signal_all(&self.leaders(), Signal::KILL);
-            while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::empty()) {
-                self.reaped(pid, WaitStatus(status.as_raw()));
+        match (!self.tasks.is_empty()).then(Reaper::start) {
+            None => {}
+            Some(Ok(reaper)) => self.reaper = Some(reaper),
+            Some(Err(error)) => {
+                // Without it nobody would notice the end: end the tasks and wait for them here.
+                let note = format!("failed to watch over the tasks: {error}");
+                self.raise(Exception::fatal("exec", note));
+                signal_all(&self.leaders(), Signal::KILL);
+                while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::empty()) {
+                    self.reaped(pid, WaitStatus(status.as_raw()));
+                }
             }
         }
         while self.reaper.is_some() {
@@ -248,34 +250,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Starts the thread that sits in `wait`. It writes (pid, status) pairs and closes its pipe when nobody is left.
-    fn start_reaper(&mut self) -> std::io::Result<()> {
-        if self.tasks.is_empty() {
-            return Ok(());
-        }
-        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let mut write = File::from(write);
-        let reap = move || loop {
-            match rustix::process::wait(WaitOptions::empty()) {
-                Ok(Some((pid, status))) => {
-                    let mut record = [0u8; 8];
-                    record[..4].copy_from_slice(&pid.as_raw_nonzero().get().to_ne_bytes());
-                    record[4..].copy_from_slice(&status.as_raw().to_ne_bytes());
-                    if write.write_all(&record).is_err() {
-                        return;
-                    }
-                }
-                Ok(None) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        };
-        std::thread::Builder::new()
-            .stack_size(64 << 10)
-            .spawn(reap)?;
-        self.reaper = Some(File::from(read));
-        Ok(())
-    }
-
     // ---- one turn of the loop ------------------------------------------------------------------
 
     fn turn(&mut self) {
@@ -399,30 +373,16 @@ impl<'a> Run<'a> {
     }
 
     fn read_reaper(&mut self) {
-        let mut records = [0u8; 8 * 64];
         let Some(reaper) = &mut self.reaper else {
             return;
         };
-        match reaper.read(&mut records) {
-            Ok(0) => self.reaper = None,
-            // Records are written whole, and a pipe keeps such small writes together.
-            Ok(len) => {
-                for record in records[..len].chunks_exact(8) {
-                    let word = |at: usize| {
-                        i32::from_ne_bytes([
-                            record[at],
-                            record[at + 1],
-                            record[at + 2],
-                            record[at + 3],
-                        ])
-                    };
-                    if let Some(pid) = Pid::from_raw(word(0)) {
-                        self.reaped(pid, WaitStatus(word(4)));
-                    }
+        match reaper.read() {
+            None => self.reaper = None,
+            Some(reaped) => {
+                for (pid, status) in reaped {
+                    self.reaped(pid, status);
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => self.reaper = None,
         }
     }
 
