@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Longest time that streams send before what came in is looked at.
-const PUMP_SLICE: Duration = Duration::from_micros(300);
+const PUMP_SLICE: Duration = Duration::from_micros(150);
 
 /// How often held requests are looked at for one that waits too long.
 pub(crate) const HOLD_CHECK: Duration = Duration::from_secs(1);

@@ -77,10 +77,10 @@ impl Stored<'_> {
         }
         let mut value: Value = serde_json::from_str(self.jobspec.as_deref()?).ok()?;
         for event in events {
-            if let EventKind::JobspecUpdate { updates } = event.kind {
-                if let Err(error) = jobspec::apply_updates(&mut value, &updates) {
-                    tracing::debug!(%error, "an update of a jobspec that cannot be applied");
-                }
+            if let EventKind::JobspecUpdate { updates } = event.kind
+                && let Err(error) = jobspec::apply_updates(&mut value, &updates)
+            {
+                tracing::debug!(%error, "an update of a jobspec that cannot be applied");
             }
         }
         Some(value)

@@ -64,6 +64,8 @@ pub(crate) struct Streams {
     by_id: HashMap<StreamId, Stream>,
     per_client: HashMap<ClientKey, usize>,
     ready: VecDeque<StreamId>,
+    fresh: VecDeque<StreamId>,
+    fresh_last: bool,
     blocked: Vec<StreamId>,
     blocked_direct: Vec<StreamId>,
     paused: HashSet<ClientKey>,
@@ -89,10 +91,10 @@ impl Streams {
             Stream {
                 caller,
                 body,
-                queued: false,
+                queued: true,
             },
         );
-        self.wake(self.last);
+        self.fresh.push_back(self.last);
         Some(self.last)
     }
 
@@ -121,7 +123,7 @@ impl Streams {
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.fresh.is_empty()
     }
 
     /// Whether some wait for room on the broker's connection.
@@ -131,7 +133,7 @@ impl Streams {
 
     /// Takes the next stream whose turn it is out; give it back with [`Streams::put_back`] or drop it.
     pub(crate) fn take_ready(&mut self) -> Option<(StreamId, Stream)> {
-        while let Some(id) = self.ready.pop_front() {
+        while let Some(id) = self.next_id() {
             let Some(stream) = self.by_id.get_mut(&id) else {
                 continue;
             };
@@ -142,6 +144,17 @@ impl Streams {
             return self.by_id.remove(&id).map(|stream| (id, stream));
         }
         None
+    }
+
+    /// New streams and old ones take turns: most new ones are done after one step.
+    fn next_id(&mut self) -> Option<StreamId> {
+        self.fresh_last = !self.fresh_last;
+        let (first, second) = if self.fresh_last {
+            (&mut self.fresh, &mut self.ready)
+        } else {
+            (&mut self.ready, &mut self.fresh)
+        };
+        first.pop_front().or_else(|| second.pop_front())
     }
 
     pub(crate) fn put_back(&mut self, id: StreamId, stream: Stream, step: Step) {

@@ -334,11 +334,10 @@ impl Info {
             (Err(_), _) => {}
         }
         let key = stream.caller.key();
-        if self.streams.is_paused(&key) {
-            if let Some(Body::Log(watch)) = self.streams.get_mut(id).map(|stream| &mut stream.body)
-            {
-                watch.drop_buffered();
-            }
+        if self.streams.is_paused(&key)
+            && let Some(Body::Log(watch)) = self.streams.get_mut(id).map(|stream| &mut stream.body)
+        {
+            watch.drop_buffered();
         }
         self.streams.wake(id);
     }

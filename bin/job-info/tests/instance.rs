@@ -36,12 +36,8 @@ impl Daemon {
 
     fn job_manager(dir: &Path) -> Self {
         let config = job_manager::Config {
-            statedir: dir.to_owned(),
-            socket: dir.join("socket"),
-            allow_guests: false,
             journal_size_limit: 1000,
-            batch_interval: Duration::from_millis(10),
-            frame_limit: wire::FRAME_LEN_MAX_DEFAULT,
+            ..job_manager::Config::new(dir)
         };
         Self::start(move |asked| async move {
             let shutdown = async {

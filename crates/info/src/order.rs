@@ -354,11 +354,11 @@ impl<K: Tagged> Order<K> {
         let mut at = 0;
         let mut step = self.counts.len().next_power_of_two();
         while step > 0 {
-            if let Some(&count) = self.counts.get(at + step) {
-                if count <= left {
-                    at += step;
-                    left -= count;
-                }
+            if let Some(&count) = self.counts.get(at + step)
+                && count <= left
+            {
+                at += step;
+                left -= count;
             }
             step /= 2;
         }
