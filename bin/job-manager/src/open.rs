@@ -26,6 +26,8 @@ use wire::Cred;
 const STORE_EVENTS_MAX: usize = 1024;
 /// Jobs restored with one read.
 const RESTORE_PAGE: usize = 500;
+/// Ids of jobs read at a time: an index alone, so many.
+const RESTORE_IDS: usize = 10_000;
 const RESTORE_PAGE_BYTES: usize = 4 << 20;
 /// Bytes of a page of the store.
 const STORE_PAGE: u64 = 4096;
@@ -78,6 +80,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         },
     )?;
     restore(&mut manager, &reader, Scope::Waitable)?;
+    make_known(&mut manager, &reader)?;
     drop(reader);
 
     let listener = rpc::Listener::bind(&config.socket, 0o777).map_err(|error| error.to_string())?;
@@ -135,6 +138,23 @@ fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         // 0 would be no limit.
         pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
+    }
+}
+
+/// Tells the manager which jobs there are, ended ones too: a job that ended is told from one that never was.
+fn make_known(manager: &mut Manager, reader: &Reader) -> Result<(), String> {
+    let mut after = None;
+    loop {
+        let page = reader
+            .owners(after, RESTORE_IDS)
+            .map_err(|error| error.to_string())?;
+        for (userid, id) in &page {
+            manager.restore_inactive(*id, *userid);
+        }
+        match page.last() {
+            Some((userid, id)) if page.len() == RESTORE_IDS => after = Some((*userid, *id)),
+            _ => return Ok(()),
+        }
     }
 }
 

@@ -288,6 +288,24 @@ impl Reader {
         })
     }
 
+    /// The ids of all jobs with their owners, by owner and id: the page after `after`, or the first. Read from an index alone.
+    /// # Errors
+    /// [`ReadError::Sqlite`].
+    pub fn owners(
+        &self,
+        after: Option<(u32, JobId)>,
+        limit: usize,
+    ) -> Result<Vec<(u32, JobId)>, ReadError> {
+        let (user, id) = after.map_or((-1, 0), |(user, id)| (i64::from(user), id_to_sql(id)));
+        let mut rows = self.db.prepare_cached(
+            "SELECT userid, id FROM job INDEXED BY job_user WHERE (userid, id) > (?1, ?2) ORDER BY userid, id LIMIT ?3",
+        )?;
+        let rows = rows.query_map(params![user, id, sql_limit(limit)], |row| {
+            Ok((row.get(0)?, id_from_sql(row.get(1)?)))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// How many jobs of a user there are, purged ones not counted.
     /// # Errors
     /// [`ReadError::Sqlite`].

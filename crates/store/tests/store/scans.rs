@@ -186,6 +186,18 @@ fn histories_and_inactive_listings_keep_their_order() {
     assert_eq!(history(1001, 0, 100), [9, 6, 3]);
     assert_eq!(history(4711, 0, 100), [0; 0]);
     assert_eq!(reader.history_len(1000).unwrap(), 6);
+    let (mut after, mut owners) = (None, Vec::new());
+    loop {
+        let page = reader.owners(after, 2).unwrap();
+        owners.extend(page.iter().map(|(userid, id)| (*userid, id.0)));
+        after = page.last().copied();
+        if page.len() < 2 {
+            break;
+        }
+    }
+    let of_1000 = [1, 2, 4, 5, 7, 8].map(|id| (1000, id));
+    let of_1001 = [3, 6, 9].map(|id| (1001, id));
+    assert_eq!(owners, [&of_1000[..], &of_1001[..]].concat());
     assert_eq!(ids(&reader, Scope::Waitable, 2, || {}), [2, 5, 7]);
     let (mut after, mut listed) = (None, Vec::new());
     loop {
