@@ -151,9 +151,9 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
     };
     let [manager, info, runner] = daemons(args, statedir, &place, private)?;
     let mut supervisor = Supervisor::default();
-    supervisor.keep(manager);
+    let process = supervisor.keep(manager);
     let started = tokio::select! {
-        session = ready::manager(&mut supervisor, &place) => session,
+        session = ready::manager(&mut supervisor, &place, &process) => session,
         number = signals.next() => Err(stopped(number)),
     };
     let session = match started {
@@ -264,7 +264,7 @@ fn say_ready(place: &Place, resources: Resources) {
     let _ = writeln!(
         out,
         "weir: ready{on}. In another terminal:\n\n  export WEIR_URI={}\n  weir submit -n1 sleep 60\n  weir jobs\n\nCtrl-C stops the instance; \
-         running jobs go on and are found again by 'weir start --statedir={}'.",
+         running jobs go on and are found again by\n\n  weir start --statedir={}",
         shell_word(&uri),
         shell_word(&place.statedir().display().to_string())
     );

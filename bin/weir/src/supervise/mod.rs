@@ -81,11 +81,13 @@ impl Default for Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a daemon and keeps it running.
-    pub fn keep(&mut self, daemon: Daemon) {
+    /// Starts a daemon and keeps it running. What is given back tells its process at any time; 0 is none.
+    pub fn keep(&mut self, daemon: Daemon) -> watch::Receiver<u32> {
         let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(keep(daemon, stopping, self.sender.clone()));
+        let (process, at) = watch::channel(0);
+        let task = tokio::spawn(keep(daemon, stopping, self.sender.clone(), process));
         self.kept.push(Kept { stop, task });
+        at
     }
 
     /// The next thing that happens to a daemon. May be dropped while it waits.
@@ -109,7 +111,12 @@ impl Supervisor {
     }
 }
 
-async fn keep(daemon: Daemon, mut stopping: watch::Receiver<bool>, reports: mpsc::Sender<Report>) {
+async fn keep(
+    daemon: Daemon,
+    mut stopping: watch::Receiver<bool>,
+    reports: mpsc::Sender<Report>,
+    process: watch::Sender<u32>,
+) {
     let mut backoff = Backoff::default();
     loop {
         let started = Instant::now();
@@ -125,10 +132,12 @@ async fn keep(daemon: Daemon, mut stopping: watch::Receiver<bool>, reports: mpsc
                 return;
             }
         };
+        process.send_replace(child.id().unwrap_or(0));
         let ended = tokio::select! {
             _ = stopping.wait_for(|stop| *stop) => None,
             status = child.wait() => Some(status),
         };
+        process.send_replace(0);
         let Some(status) = ended else {
             stop(&mut child).await;
             return;

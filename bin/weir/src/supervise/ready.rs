@@ -7,6 +7,7 @@ use anyhow::bail;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// The wait between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -24,25 +25,33 @@ pub struct Resources {
     pub cores: u64,
 }
 
-/// Waits until the job-manager answers.
+/// Waits until the job-manager answers, and it is ours: where the state directory is in use, somebody else's answers until ours
+/// has found that out and ends.
 ///
 /// # Errors
 /// It ended instead, or did not answer in time.
-pub async fn manager(supervisor: &mut Supervisor, place: &Place) -> anyhow::Result<Session> {
+pub async fn manager(
+    supervisor: &mut Supervisor,
+    place: &Place,
+    process: &watch::Receiver<u32>,
+) -> anyhow::Result<Session> {
     until(
         supervisor,
         "weir-job-manager does not answer",
         0,
         async || {
             let session = Session::open_at(place).await.ok()?;
-            session
-                .call_unit("job-manager.ping", &json!({"seq": 0}))
-                .await
-                .ok()?;
-            Some(session)
+            let stats = session.call("job-manager.stats-get", &json!({})).await;
+            let stats: ManagerStats = stats.ok()?;
+            (stats.pid == *process.borrow()).then_some(session)
         },
     )
     .await
+}
+
+#[derive(Deserialize)]
+struct ManagerStats {
+    pid: u32,
 }
 
 /// Waits until the listing service is there and jobs can be started.
