@@ -1,12 +1,15 @@
 //! The socket between a shepherd and its node process: JSON lines both ways.
 //!
-//! Reading never blocks once the order is there. Writing may, for as long as the node process is stopped: what a shepherd says is
+//! Once the order is there only [`Control::wait_for_line`] blocks: what came behind it in the same read is found in `unread`, and
+//! whether there is more is asked without waiting. Writing may block, for as long as the node process is stopped: what a shepherd says is
 //! little, and the kernel holds it.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use serde::Serialize;
 
 use crate::messages::{ToShepherd, to_line};
@@ -40,7 +43,7 @@ impl Control {
             if let Some(line) = self.take_line() {
                 return Some(line);
             }
-            self.fill();
+            self.fill(RecvFlags::empty());
             if self.closed || self.unread.len() > ORDER_LEN_MAX {
                 return None;
             }
@@ -49,7 +52,7 @@ impl Control {
 
     /// All messages that can be read without waiting.
     pub(crate) fn take_messages(&mut self) -> Vec<ToShepherd> {
-        self.fill();
+        self.fill(RecvFlags::DONTWAIT);
         let mut messages = Vec::new();
         while let Some(line) = self.take_line() {
             if let Ok(message) = crate::messages::from_line(&line) {
@@ -85,21 +88,48 @@ impl Control {
         Some(std::mem::replace(&mut self.unread, rest))
     }
 
-    fn fill(&mut self) {
+    fn fill(&mut self, flags: RecvFlags) {
         let before = self.unread.len();
         self.unread.resize(before + READ_LEN_MAX, 0);
         let read = loop {
-            match io::Read::read(&mut &self.socket, &mut self.unread[before..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other,
+            match rustix::net::recv(&self.socket, &mut self.unread[before..], flags) {
+                Err(Errno::INTR) => {}
+                other => break other.map(|(len, _)| len),
             }
         };
-        self.unread
-            .truncate(before + read.as_ref().copied().unwrap_or(0));
+        self.unread.truncate(before + read.unwrap_or(0));
         match read {
             Ok(0) => self.closed = true,
             Ok(_) => {}
-            Err(error) => self.closed = error.kind() != io::ErrorKind::WouldBlock,
+            Err(error) => self.closed = error != Errno::AGAIN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_in_one_piece_with_the_order_is_taken_without_waiting_for_more() {
+        let (mut node, socket) = UnixStream::pair().unwrap();
+        let mut control = Control {
+            socket,
+            unread: Vec::new(),
+            closed: false,
+        };
+        let mut both = b"{\"an\":\"order\"}\n".to_vec();
+        both.extend(to_line(&ToShepherd::Cancel {}));
+        node.write_all(&both).unwrap();
+        assert!(control.wait_for_line().is_some());
+        assert!(control.has_line());
+        // Nothing more comes: were this to wait, it would wait for ever.
+        assert!(matches!(
+            control.take_messages()[..],
+            [ToShepherd::Cancel {}]
+        ));
+        assert!(control.take_messages().is_empty() && !control.is_closed());
+        drop(node);
+        assert!(control.take_messages().is_empty() && control.is_closed());
     }
 }
