@@ -10,6 +10,8 @@ use rpc::{Client, RpcError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 use wire::{Topic, errno};
 
@@ -67,11 +69,25 @@ impl OpenError {
     pub fn is_passing(&self) -> bool {
         match &self.source {
             ConnectError::NotServed { .. } | ConnectError::HungUp { .. } => true,
-            // A server that takes over a socket removes it first; its lock is there before and after.
-            ConnectError::NotThere { .. } => self.place.statedir().join("lock").exists(),
+            // A job-manager that is starting holds the lock before it has a socket.
+            ConnectError::NotThere { .. } => is_held(&self.place.statedir().join("lock")),
             _ => false,
         }
     }
+}
+
+/// True if some process holds a lock on the file. Looks only: taking the lock, however shortly, could stop a daemon from starting.
+fn is_held(lock: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(lock) else {
+        return false;
+    };
+    let inode = format!(":{}", metadata.ino());
+    // `1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234567 0 EOF`
+    std::fs::read_to_string("/proc/locks").is_ok_and(|locks| {
+        locks.lines().any(|line| {
+            line.contains("FLOCK") && line.split_whitespace().any(|word| word.ends_with(&inode))
+        })
+    })
 }
 
 /// A call that did not give what it should.
