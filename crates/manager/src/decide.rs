@@ -93,6 +93,15 @@ impl Manager {
         if call.noresponse {
             return;
         }
+        let method = found.map(|(method, _)| method);
+        if let Some(result) = self.said_without_room(method, &decided) {
+            self.turn.at_once.push(Action::Respond {
+                token,
+                result,
+                last: true,
+            });
+            return;
+        }
         match decided {
             Ok(Answer::Empty) => self.respond(token, Ok(None)),
             Ok(Answer::Json(payload)) => self.respond(token, Ok(Some(payload))),

@@ -56,6 +56,11 @@ impl Pending {
         }
     }
 
+    /// The newest seq told durable.
+    pub(crate) fn newest_durable(&self) -> Seq {
+        self.durable
+    }
+
     /// How many actions are held.
     pub(crate) fn len(&self) -> usize {
         self.held.len()

@@ -131,18 +131,15 @@ fn invariant_7_reports_are_taken_without_room_up_to_a_bound_and_said_again_later
         ),
         "{actions:?}"
     );
-    world.call(
+    let actions = world.call(
         102,
         OWN,
         "job-manager.exec-hello",
         Some(r#"{"service":"x"}"#),
         false,
     );
-    assert_eq!(
-        refused(&world.durable(usize::MAX)),
-        [28],
-        "not before there is room"
-    );
+    assert_eq!(refused(&actions), [28], "not before there is room");
+    world.durable(usize::MAX);
     world.input(Input::NoSpace(false));
     let actions = world.call(
         102,
@@ -201,4 +198,66 @@ fn nothing_is_answered_to_who_wants_no_answer() {
         )
     };
     assert!(!world.durable(1).iter().any(answered));
+}
+
+/// A commit met the full disk: its answer waits for room, but nobody else waits to hear that there is none.
+#[test]
+fn invariant_7_refusals_do_not_wait_for_room_and_nothing_unstored_is_shown() {
+    let mut world = World::new();
+    let submit = submission(OWNER, JOBSPEC, 16, 0);
+    let waits = world.call(1, OWN, "job-ingest.submit", Some(&submit), false);
+    assert!(matches!(waits[..], [Action::Commit(_)]) && world.manager.held() == 1);
+    world.input(Input::NoSpace(true));
+    for (topic, payload, errnum) in [
+        ("job-ingest.submit", submit.as_str(), 28),
+        (
+            "job-ingest.submit",
+            r#"{"J":"x","urgency":99,"flags":0}"#,
+            22,
+        ),
+        ("job-ingest.submit", "{}", 71),
+        ("job-manager.priority", r#"{"jobs":[[1,2]]}"#, 28),
+        ("job-manager.urgency", "{}", 71),
+        ("job-manager.nosuch", "{}", 38),
+        ("job-manager.list", r#"{"max_entries":0}"#, 11),
+        ("job-manager.getinfo", "{}", 11),
+        ("job-manager.queue-status", "{}", 11),
+    ] {
+        let actions = world.call(1, OWN, topic, Some(payload), false);
+        assert_eq!(refused(&actions), [errnum], "{topic}");
+    }
+    for topic in [
+        "job-manager.stats-get",
+        "job-manager.queue-list",
+        "job-ingest.getinfo",
+    ] {
+        let actions = world.call(1, OWN, topic, None, false);
+        assert!(
+            matches!(
+                &actions[..],
+                [Action::Respond {
+                    result: Ok(Some(_)),
+                    ..
+                }]
+            ),
+            "{topic}"
+        );
+    }
+    assert_eq!(world.manager.held(), 1);
+    world.input(Input::NoSpace(false));
+    assert_eq!(
+        world.durable(1).len(),
+        1,
+        "the submit is answered when there was room for it"
+    );
+    // Full again, with nothing on its way: what is stored is told.
+    world.input(Input::NoSpace(true));
+    let actions = world.call(
+        1,
+        OWN,
+        "job-manager.list",
+        Some(r#"{"max_entries":0}"#),
+        false,
+    );
+    assert!(refused(&actions).is_empty() && actions.len() == 1);
 }
