@@ -3,7 +3,8 @@
 //! The order is job-list's and never changed here: pending by priority, then running, then inactive. When the main socket does
 //! not answer, job-info's own socket beside it is tried: it serves the last list it had, marked stale with its age.
 
-use crate::connect::{CallError, OpenError, Session, Stream};
+use crate::backoff::Backoff;
+use crate::connect::{CallError, Session, Stream};
 use crate::ids;
 use crate::outage;
 use crate::output::complain;
@@ -12,6 +13,7 @@ use crate::when;
 use job::JobId;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use wire::errno;
 
 /// [weir] Rows in one response, at most; others send one in each, which is taken as well.
@@ -39,18 +41,49 @@ struct Page {
     stale: Option<f64>,
 }
 
-/// Connects to the instance, else to job-info's own socket unless `fresh` is asked for.
-///
-/// # Errors
-/// Neither answers; the error is about the main socket.
-async fn open(fresh: bool) -> anyhow::Result<Session> {
-    match Session::open_briefly().await {
-        Err(error) if !fresh && error.downcast_ref::<OpenError>().is_some() => {
-            Session::open_beside("job-info.socket")
-                .await
-                .map_err(|_| error)
+/// How long the listing service is waited for before its last list is taken, and when only a fresh one will do: it tries to
+/// reach a job-manager that was gone every ten seconds at least.
+const SERVICE_BACK_WITHIN: Duration = Duration::from_secs(2);
+const FRESH_WITHIN: Duration = Duration::from_secs(15);
+
+/// Asks the instance; while its listing service is coming back, again. Unless `fresh` is asked for, job-info's own socket is
+/// the last resort.
+async fn asked<T>(
+    fresh: bool,
+    ask: impl AsyncFn(Session) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let started = Instant::now();
+    let within = if fresh {
+        FRESH_WITHIN
+    } else {
+        SERVICE_BACK_WITHIN
+    };
+    let mut backoff = Backoff::default();
+    let error = loop {
+        let opened = if fresh {
+            Session::open().await
+        } else {
+            Session::open_briefly().await
+        };
+        match opened {
+            Err(error) => break error,
+            Ok(session) => match ask(session).await {
+                Err(error) if outage::is_passing(&error) => {
+                    if started.elapsed() >= within {
+                        break error;
+                    }
+                    backoff.wait().await;
+                }
+                other => return other,
+            },
         }
-        other => other,
+    };
+    if fresh {
+        return Err(error);
+    }
+    match Session::open_beside("job-info.socket").await {
+        Ok(session) => ask(session).await,
+        Err(_) => Err(error),
     }
 }
 
@@ -66,8 +99,7 @@ pub async fn ask(question: &Question, fresh: bool) -> anyhow::Result<Answer> {
         "constraint": question.constraint,
         "batch": BATCH_ROWS,
     });
-    outage::patiently(async || {
-        let session = open(fresh).await?;
+    asked(fresh, async |session| {
         let stream = session.stream("job-list.list", &request).await?;
         let mut answer = Answer {
             session,
@@ -92,8 +124,7 @@ pub async fn by_id(
     attributes: &[&'static str],
     fresh: bool,
 ) -> anyhow::Result<(Vec<Result<Row, String>>, Option<f64>)> {
-    outage::patiently(async || {
-        let session = open(fresh).await?;
+    asked(fresh, async |session| {
         let mut rows = Vec::with_capacity(jobs.len());
         let (mut stale, mut warned) = (None, false);
         for ids in jobs.chunks(IDS_IN_FLIGHT_MAX) {

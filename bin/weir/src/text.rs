@@ -6,12 +6,14 @@
 //! Invariants: `escape` gives no character that is a control or a bidirectional override; `fit` never returns more columns
 //! than it was given.
 
+use crate::locale;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands at the end of a text that was cut.
+/// What stands at the end of a text that was cut, by whether the locale can show it.
 const CUT: char = '…';
+const CUT_ASCII: char = '+';
 
 /// True for characters that would act on the screen instead of being shown.
 fn acts(c: char) -> bool {
@@ -53,15 +55,24 @@ pub fn width(text: &str) -> usize {
     }
 }
 
-/// The text cut to `columns` columns. A cut text ends in `…`; one column is left for it.
+/// The text cut to `columns` columns. A cut text ends in `…` (`+` where the locale has no such character); one column is left
+/// for it.
 #[must_use]
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+    fit_with(
+        text,
+        columns,
+        if locale::is_utf8() { CUT } else { CUT_ASCII },
+    )
+}
+
+fn fit_with(text: &str, columns: usize, cut: char) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
     let mut out = clip(text, columns.saturating_sub(1)).to_owned();
     if columns > 0 {
-        out.push(CUT);
+        out.push(cut);
     }
     Cow::Owned(out)
 }
@@ -122,12 +133,12 @@ mod tests {
     #[test]
     fn wide_names_are_cut_at_a_character_and_never_too_wide() {
         for columns in 0..12 {
-            let cut = fit("日本語テキスト", columns);
+            let cut = fit_with("日本語テキスト", columns, CUT);
             assert!(width(&cut) <= columns, "{columns}: {cut}");
         }
-        assert_eq!(fit("日本語", 6), "日本語");
-        assert_eq!(fit("日本語", 5), "日本…");
-        assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit_with("日本語", 6, CUT), "日本語");
+        assert_eq!(fit_with("日本語", 5, CUT), "日本…");
+        assert_eq!(fit_with("日本語", 4, CUT_ASCII), "日+");
         assert_eq!(clip("abcdef", 4), "abcd");
     }
 
