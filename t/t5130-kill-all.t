@@ -1,0 +1,21 @@
+#!/bin/sh
+
+test_description='kill -9 of job-manager, job-info and job-runner in turn, again and again, while jobs run, wait and come'
+
+. "$(dirname "$0")/sharness.sh"
+
+test_expect_success 'an instance of two cores' '
+	weir_instance --runner-arg=--cores=0-1
+'
+
+test_expect_success 'one after another with jobs running and waiting: all as before' '
+	py survive weir-job-manager weir-job-info weir-job-runner
+'
+
+test_expect_success 'in a loop under load: no acknowledged job is missing, no body ran twice, every status is right' '
+	py rounds ${WEIR_KILL_ROUNDS:-4}
+'
+
+weir_stop
+
+test_done
