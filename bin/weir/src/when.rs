@@ -21,10 +21,11 @@ pub fn now() -> f64 {
 /// # Errors
 /// What was met and what was expected.
 pub fn time_limit(text: &str) -> Result<f64, String> {
-    if let Ok(minutes) = text.parse::<f64>() {
-        if minutes.is_finite() && minutes >= 0.0 {
-            return Ok(minutes * 60.0);
-        }
+    if let Ok(minutes) = text.parse::<f64>()
+        && minutes.is_finite()
+        && minutes >= 0.0
+    {
+        return Ok(minutes * 60.0);
     }
     duration(text).map(|seconds| if seconds.is_finite() { seconds } else { 0.0 })
 }
@@ -62,15 +63,16 @@ pub fn instant(text: &str, now: f64) -> Result<f64, String> {
     if text == "now" {
         return Ok(now);
     }
-    if let Ok(seconds) = text.parse::<f64>() {
-        if seconds.is_finite() && seconds >= 0.0 {
-            return Ok(seconds);
-        }
+    if let Ok(seconds) = text.parse::<f64>()
+        && seconds.is_finite()
+        && seconds >= 0.0
+    {
+        return Ok(seconds);
     }
-    if let Ok(ago) = duration(text.strip_prefix('-').unwrap_or(text)) {
-        if ago.is_finite() {
-            return Ok(now - ago);
-        }
+    if let Ok(ago) = duration(text.strip_prefix('-').unwrap_or(text))
+        && ago.is_finite()
+    {
+        return Ok(now - ago);
     }
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(seconds_of(instant));

@@ -432,10 +432,10 @@ impl Shown<'_> {
         let status = self
             .format
             .write_row(row, &self.context, &writer.layout, &mut writer.line);
-        if let Some(columns) = writer.columns {
-            if text::width(&writer.line) > columns {
-                writer.line = text::fit(&writer.line, columns).into_owned();
-            }
+        if let Some(columns) = writer.columns
+            && text::width(&writer.line) > columns
+        {
+            writer.line = text::fit(&writer.line, columns).into_owned();
         }
         match (
             status.filter(|range| {

@@ -267,13 +267,12 @@ fn copies(args: &Args, around: &Surroundings) -> anyhow::Result<Vec<Value>> {
                 option.iter_mut().for_each(with_number);
             }
             let mut spec = build::build(&options, around)?;
-            if args.cc.is_some() {
-                if let Some(Value::Object(environment)) =
+            if args.cc.is_some()
+                && let Some(Value::Object(environment)) =
                     spec.pointer_mut("/attributes/system/environment")
-                {
-                    for name in ["WEIR_JOB_CC", "FLUX_JOB_CC"] {
-                        environment.insert(name.to_owned(), Value::from(text.as_str()));
-                    }
+            {
+                for name in ["WEIR_JOB_CC", "FLUX_JOB_CC"] {
+                    environment.insert(name.to_owned(), Value::from(text.as_str()));
                 }
             }
             Ok(spec)

@@ -5,7 +5,7 @@ use crate::failure::{Exit, usage};
 use crate::listing::{self, Question};
 use crate::outcome::{self, Outcome};
 use crate::output::{self, complain};
-use crate::{ids, users, when};
+use crate::{ids, outage, users, when};
 use job::{JobId, StateSet};
 use protocol::job_manager::WaitRequest;
 use serde::Deserialize;
@@ -73,6 +73,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Requests on their way at a time.
+const IN_FLIGHT_MAX: usize = 1024;
 /// The status when the time is over, as timeout(1) has it.
 const STATUS_TIMEOUT: u8 = 124;
 
@@ -95,9 +97,7 @@ pub fn run(args: &Args, command: &str) -> anyhow::Result<()> {
         if !jobs.is_empty() {
             let session = Session::open().await?;
             let outcomes = outcome::wait_all(&session, &jobs).await?;
-            for outcome in &outcomes {
-                consume(&session, outcome.id()).await?;
-            }
+            consume(&jobs).await?;
             return Ok(outcomes);
         }
         if args.active || !args.queue.is_empty() || !args.name.is_empty() {
@@ -125,15 +125,30 @@ pub fn run(args: &Args, command: &str) -> anyhow::Result<()> {
     show(args, command, &outcomes)
 }
 
-/// Takes the result of a waitable job, so that a later wait for any does not give it again. Others have none to take.
-async fn consume(session: &Session, id: JobId) -> anyhow::Result<()> {
-    match session
-        .call::<_, WaitAnswer>("job-manager.wait", &WaitRequest { id })
-        .await
-    {
-        Err(error) if error.is_lost() => Err(error.into()),
-        _ => Ok(()),
-    }
+/// Takes the results of those that are waitable, so that a later wait for any does not give them again. The others have none to
+/// take, and say so.
+async fn consume(jobs: &[JobId]) -> anyhow::Result<()> {
+    outage::patiently(async || {
+        let session = Session::open().await?;
+        for jobs in jobs.chunks(IN_FLIGHT_MAX) {
+            let mut pending = Vec::with_capacity(jobs.len());
+            for id in jobs {
+                pending.push(
+                    session
+                        .start("job-manager.wait", &WaitRequest { id: *id })
+                        .await?,
+                );
+            }
+            for pending in pending {
+                match pending.unit().await {
+                    Err(error) if error.is_lost() => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    })
+    .await
 }
 
 async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
