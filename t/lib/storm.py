@@ -174,6 +174,9 @@ def check(storm):
     parts = {key: sum(row.get("result") == bit for row in rows) for key, bit in (("successful", 1), ("failed", 2), ("canceled", 4), ("timeout", 8))}
     survive.equal({key: counts[key] for key in parts}, parts, "job-stats")
     survive.equal(counts["job_states"]["total"], len(rows), "total of job-stats")
+    journal = storm.client.call("job-list.stats-get")["journal"]
+    odd = {key: journal[key] for key in ("duplicates", "invalid", "unknown", "gaps", "rebuilds")}
+    survive.equal(set(odd.values()), {0}, f"what job-info found odd in the journal: {odd}")
     return newest, groups
 
 
