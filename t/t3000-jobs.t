@@ -40,11 +40,11 @@ test_expect_success 'ended ones too, the latest first' '
 	test "$(names -f inactive -c 2)" = "canceled never"
 '
 
-test_expect_success 'more than was asked for is said' '
-	weir jobs -n -a -c 3 2>err >out &&
+test_expect_success 'as many as asked for' '
+	weir jobs -n -a -c 3 >out 2>err &&
 	test_line_count = 3 out &&
-	grep "only the first 3" err &&
-	weir jobs -n -a -c 0 2>err >out &&
+	test_must_be_empty err &&
+	weir jobs -n -a -c 0 >out 2>err &&
 	test_line_count = 10 out &&
 	test_must_be_empty err
 '
@@ -158,6 +158,17 @@ test_expect_success 'and when it is back, it is fresh again' '
 	weir jobs --fresh >out &&
 	weir jobs --json | jq .stale >stale &&
 	echo null >expected && test_cmp expected stale &&
+	weir cancel --all --quiet
+'
+
+test_expect_success 'a thousand are shown unless told otherwise, and that there are more is said' '
+	weir submit --quiet --urgency=hold --bcc=1-1005 "--env=-*" true &&
+	weir jobs -n >out 2>err &&
+	test_line_count = 1000 out &&
+	grep "only the first 1000" err &&
+	weir jobs -n -c 0 >out 2>err &&
+	test_line_count = 1005 out &&
+	test_must_be_empty err &&
 	weir cancel --all --quiet
 '
 

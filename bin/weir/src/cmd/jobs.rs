@@ -13,6 +13,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write as _;
 
+/// Jobs shown when nothing is said.
+const COUNT_DEFAULT: u64 = 1000;
 /// Rows kept to find the width of columns; beyond it columns are as wide as so far.
 const LOOK_AHEAD_ROWS_MAX: usize = 10_000;
 
@@ -71,9 +73,9 @@ pub struct Args {
     #[arg(short = 'u', long, value_name = "USER", conflicts_with = "all_users")]
     user: Option<String>,
 
-    /// At most so many; 0 is all
-    #[arg(short, long, value_name = "N", default_value_t = 1000)]
-    count: u64,
+    /// At most so many; 0 is all [default: 1000]
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
 
     /// States and results, or an expression; whatever -a says
     #[arg(short, long, value_name = "FILTER")]
@@ -244,7 +246,7 @@ impl Shown<'_> {
             }
             None => 0.0,
         };
-        let wanted = self.args.count;
+        let wanted = self.args.count.unwrap_or(COUNT_DEFAULT);
         // One more than wanted, to know whether there are more.
         let max_entries = if wanted == 0 {
             0
@@ -304,7 +306,8 @@ impl Shown<'_> {
             }
             writer.out.flush()?;
         }
-        if more {
+        // Whoever gave a number knows that there may be more.
+        if more && self.args.count.is_none() {
             complain(&format!(
                 "jobs: only the first {wanted} are shown; -c 0 shows all"
             ));

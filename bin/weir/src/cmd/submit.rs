@@ -85,23 +85,18 @@ pub struct Args {
 /// A wrong option, no instance, or a refusal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let around = Surroundings::current()?;
-    let copies = copies(args, &around)?;
+    let copies = Copies::new(args, &around)?;
     if args.job.dry_run {
         let mut out = output::stdout();
-        for copy in &copies {
-            writeln!(out, "{}", serde_json::to_string(copy)?)?;
+        for at in 0..copies.count() {
+            writeln!(out, "{}", serde_json::to_string(&copies.spec(at)?)?)?;
         }
         out.flush()?;
         return Ok(());
     }
-    let userid = users::me();
-    let documents: Vec<String> = copies
-        .iter()
-        .map(|spec| sign::wrap(&spec.to_string(), userid))
-        .collect();
     connect::block_on(async {
         let session = Session::open().await?;
-        let (ids, refused) = submit_all(&session, args, &documents).await?;
+        let (ids, refused) = submit_all(&session, args, &copies).await?;
         if args.watch {
             return watch(session, &ids, args.job.label_io, refused > 0).await;
         }
@@ -152,18 +147,18 @@ async fn watch(session: Session, ids: &[JobId], label: bool, refused: bool) -> a
 async fn submit_all(
     session: &Session,
     args: &Args,
-    documents: &[String],
+    copies: &Copies<'_>,
 ) -> anyhow::Result<(Vec<JobId>, usize)> {
-    let bar = progress(args, documents.len())?;
+    let bar = progress(args, copies.count())?;
     let mut in_flight: VecDeque<Pending> = VecDeque::new();
-    let mut ids = Vec::with_capacity(documents.len());
+    let mut ids = Vec::with_capacity(copies.count());
     let mut refusals: Vec<CallError> = Vec::new();
     let mut out = output::stdout();
-    let mut next = documents.iter();
+    let mut next = 0..copies.count();
     loop {
         while in_flight.len() < IN_FLIGHT_MAX {
-            let Some(document) = next.next() else { break };
-            in_flight.push_back(send(session, document, &args.job).await?);
+            let Some(at) = next.next() else { break };
+            in_flight.push_back(send(session, &copies.document(at)?, &args.job).await?);
         }
         let Some(pending) = in_flight.pop_front() else {
             break;
@@ -173,7 +168,7 @@ async fn submit_all(
                 if !args.quiet {
                     writeln!(out, "{}", ids::show(response.id))?;
                     // Nobody waits for the id of a job that is there already.
-                    if documents.len() == 1 || in_flight.is_empty() {
+                    if copies.count() == 1 || in_flight.is_empty() {
                         out.flush()?;
                     }
                 }
@@ -184,7 +179,7 @@ async fn submit_all(
                 return Err(anyhow::Error::new(error).context(format!(
                     "{} of {} submitted",
                     ids.len(),
-                    documents.len()
+                    copies.count()
                 )));
             }
             Err(error) => refusals.push(error),
@@ -198,13 +193,13 @@ async fn submit_all(
         bar.finish_and_clear();
     }
     if let Some(first) = refusals.first() {
-        if documents.len() == 1 {
+        if copies.count() == 1 {
             anyhow::bail!("{first}");
         }
         complain(&format!(
             "submit: {} of {} jobs were refused; the first: {first}",
             refusals.len(),
-            documents.len()
+            copies.count()
         ));
     }
     Ok((ids, refusals.len()))
@@ -237,47 +232,107 @@ fn progress(args: &Args, jobs: usize) -> anyhow::Result<Option<ProgressBar>> {
     Ok(Some(ProgressBar::new(jobs as u64).with_style(style)))
 }
 
-/// The jobspecs to submit: one, or one for each number of `--cc`.
-fn copies(args: &Args, around: &Surroundings) -> anyhow::Result<Vec<Value>> {
-    let Some(numbers) = args.cc.as_ref().or(args.bcc.as_ref()) else {
-        return Ok(vec![build::build(&args.job, around)?]);
-    };
-    if numbers.is_empty() || numbers.count() > JOBS_MAX {
-        return Err(usage(format!(
-            "--cc: {} jobs; expected 1 to {JOBS_MAX}",
-            numbers.count()
-        )));
-    }
-    numbers
-        .iter()
-        .map(|number| {
-            let text = number.to_string();
-            let mut options = args.job.clone();
-            let with_number =
-                |text_with: &mut String| *text_with = text_with.replace("{cc}", &text);
-            options.command.iter_mut().for_each(with_number);
-            options.env.iter_mut().for_each(with_number);
-            for option in [
-                &mut options.job_name,
-                &mut options.output,
-                &mut options.error,
-                &mut options.input,
-                &mut options.cwd,
-            ] {
-                option.iter_mut().for_each(with_number);
+/// What is to be submitted: one job, or one for each number of `--cc`; each is made when its turn comes.
+struct Copies<'a> {
+    args: &'a Args,
+    around: &'a Surroundings,
+    userid: u32,
+    /// The jobspec with nothing filled in; also the proof that the options make sense.
+    base: Value,
+    /// Empty for a single job.
+    numbers: Vec<u32>,
+    /// Some text of the options holds `{cc}`.
+    has_blanks: bool,
+    /// What is submitted each time, if that is always the same.
+    same: Option<String>,
+}
+
+impl<'a> Copies<'a> {
+    fn new(args: &'a Args, around: &'a Surroundings) -> anyhow::Result<Self> {
+        let numbers: Vec<u32> = match args.cc.as_ref().or(args.bcc.as_ref()) {
+            None => Vec::new(),
+            Some(numbers) if numbers.is_empty() || numbers.count() > JOBS_MAX => {
+                let count = numbers.count();
+                return Err(usage(format!(
+                    "--cc: {count} jobs; expected 1 to {JOBS_MAX}"
+                )));
             }
-            let mut spec = build::build(&options, around)?;
-            if args.cc.is_some()
-                && let Some(Value::Object(environment)) =
-                    spec.pointer_mut("/attributes/system/environment")
-            {
-                for name in ["WEIR_JOB_CC", "FLUX_JOB_CC"] {
-                    environment.insert(name.to_owned(), Value::from(text.as_str()));
-                }
-            }
-            Ok(spec)
+            Some(numbers) => numbers.iter().collect(),
+        };
+        let base = build::build(&args.job, around)?;
+        let mut has_blanks = false;
+        if !numbers.is_empty() {
+            for_each_text(&mut args.job.clone(), |text| {
+                has_blanks |= text.contains(BLANK)
+            });
+        }
+        let userid = users::me();
+        let same =
+            (args.cc.is_none() && !has_blanks).then(|| sign::wrap(&base.to_string(), userid));
+        Ok(Self {
+            args,
+            around,
+            userid,
+            base,
+            numbers,
+            has_blanks,
+            same,
         })
-        .collect()
+    }
+
+    fn count(&self) -> usize {
+        self.numbers.len().max(1)
+    }
+
+    /// The jobspec of one of them.
+    fn spec(&self, at: usize) -> anyhow::Result<Value> {
+        let Some(number) = self.numbers.get(at).map(u32::to_string) else {
+            return Ok(self.base.clone());
+        };
+        let mut spec = if self.has_blanks {
+            let mut options = self.args.job.clone();
+            for_each_text(&mut options, |text| *text = text.replace(BLANK, &number));
+            build::build(&options, self.around)?
+        } else {
+            self.base.clone()
+        };
+        if self.args.cc.is_some()
+            && let Some(Value::Object(environment)) =
+                spec.pointer_mut("/attributes/system/environment")
+        {
+            for name in ["WEIR_JOB_CC", "FLUX_JOB_CC"] {
+                environment.insert(name.to_owned(), Value::from(number.as_str()));
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The form in which it is submitted.
+    fn document(&self, at: usize) -> anyhow::Result<Cow<'_, str>> {
+        match &self.same {
+            Some(same) => Ok(Cow::Borrowed(same)),
+            None => Ok(Cow::Owned(sign::wrap(
+                &self.spec(at)?.to_string(),
+                self.userid,
+            ))),
+        }
+    }
+}
+
+/// What stands for the number in the texts of the options.
+const BLANK: &str = "{cc}";
+
+/// The texts of the options in which a number may be filled in.
+fn for_each_text(options: &mut JobOptions, change: impl FnMut(&mut String)) {
+    let one = [
+        &mut options.job_name,
+        &mut options.output,
+        &mut options.error,
+        &mut options.input,
+        &mut options.cwd,
+    ];
+    let many = options.command.iter_mut().chain(&mut options.env);
+    many.chain(one.into_iter().flatten()).for_each(change);
 }
 
 #[cfg(test)]
@@ -309,8 +364,9 @@ mod tests {
             cwd: "/".to_owned(),
             limits: Default::default(),
         };
-        let specs = copies(&args, &around).unwrap();
-        assert_eq!(specs.len(), 3);
+        let copies = Copies::new(&args, &around).unwrap();
+        assert_eq!(copies.count(), 3);
+        let specs: Vec<Value> = (0..3).map(|at| copies.spec(at).unwrap()).collect();
         assert_eq!(
             specs[2]["tasks"][0]["command"],
             serde_json::json!(["echo", "5", "a5b"])
@@ -336,8 +392,9 @@ mod tests {
             limits: Default::default(),
         };
         assert!(
-            copies(&args, &around)
-                .unwrap_err()
+            Copies::new(&args, &around)
+                .err()
+                .unwrap()
                 .to_string()
                 .contains("expected 1 to 1000000")
         );

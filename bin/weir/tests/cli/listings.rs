@@ -64,18 +64,21 @@ fn a_listing_into_a_pipe_is_plain_whole_and_in_the_order_given() {
 }
 
 #[test]
-fn only_so_many_are_shown_and_that_there_are_more_is_said() {
+fn only_so_many_are_shown_and_that_there_are_more_is_said_unless_a_number_was_given() {
     let fake = Fake::start(|_, _| Answer::Stream(jobs()));
     let ran = run(&mut at(&fake, ["jobs", "-n", "-c", "2", "-o", "{id.dec}"]));
-    assert_eq!(ran.out(), "1234\n1233\n");
-    assert_eq!(ran.status(), 0);
-    assert!(
-        ran.err()
-            .contains("only the first 2 are shown; -c 0 shows all"),
-        "{}",
-        ran.err()
-    );
+    assert_eq!(ran.succeeds(), "1234\n1233\n");
     assert_eq!(fake.asked_for("job-list.list")["max_entries"], json!(3));
+    let many = Fake::start(|_, _| {
+        let rows: Vec<Value> = (1..=1001).map(|id| json!({"id": id})).collect();
+        Answer::Stream(vec![json!({ "jobs": rows })])
+    });
+    let ran = run(&mut at(&many, ["jobs", "-n", "-o", "{id.dec}"]));
+    assert_eq!((ran.out().lines().count(), ran.status()), (1000, 0));
+    assert_eq!(
+        ran.err(),
+        "weir: jobs: only the first 1000 are shown; -c 0 shows all\n"
+    );
 }
 
 #[test]
