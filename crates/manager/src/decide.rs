@@ -21,6 +21,7 @@ use wire::{ROLE_OWNER, ROLE_USER, errno, parse_json};
 use crate::action::{Action, Refusal};
 use crate::input::Call;
 use crate::manager::Manager;
+use crate::no_space::WithoutRoom;
 use crate::pending::HELD_MAX;
 use crate::write::Object;
 
@@ -93,18 +94,10 @@ impl Manager {
         if call.noresponse {
             return;
         }
-        let method = found.map(|(method, _)| method);
-        if let Some(result) = self.said_without_room(method, &decided) {
-            self.turn.at_once.push(Action::Respond {
-                token,
-                result,
-                last: true,
-            });
-            return;
-        }
+        let without_room = WithoutRoom::of(found.map(|(method, _)| method), &decided);
         match decided {
-            Ok(Answer::Empty) => self.respond(token, Ok(None)),
-            Ok(Answer::Json(payload)) => self.respond(token, Ok(Some(payload))),
+            Ok(Answer::Empty) => self.respond_or(token, Ok(None), without_room),
+            Ok(Answer::Json(payload)) => self.respond_or(token, Ok(Some(payload)), without_room),
             Ok(Answer::Later) => {}
             Ok(Answer::Stream(payloads)) => {
                 for payload in payloads {
@@ -116,7 +109,7 @@ impl Manager {
                 }
                 self.respond(token, Err(Refusal::bare(errno::ENODATA)));
             }
-            Err(refusal) => self.respond(token, Err(refusal)),
+            Err(refusal) => self.respond_or(token, Err(refusal), without_room),
         }
     }
 

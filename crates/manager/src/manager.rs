@@ -21,6 +21,7 @@ use crate::engine::{ExecLink, SchedLink};
 use crate::idmap::IdMap;
 use crate::input::{Config, Input, Recovered, StoredJob, Token};
 use crate::known::Known;
+use crate::no_space::WithoutRoom;
 use crate::pending::Pending;
 use crate::queue::Queue;
 use crate::queues::Queues;
@@ -199,7 +200,12 @@ impl Manager {
                 reports.into_iter().for_each(|report| self.report(report))
             }
             Input::Disconnect { sender } => self.disconnect(sender),
-            Input::NoSpace(full) => self.no_space = full.then_some(0),
+            Input::NoSpace(full) => {
+                self.no_space = full.then_some(0);
+                if full {
+                    self.pending.no_room(out);
+                }
+            }
             Input::Read { token } => self.effect(Action::Ready(token)),
             Input::Tick => {}
         }
@@ -275,14 +281,33 @@ impl Manager {
                 meta,
             }));
         }
-        for effect in turn.effects.drain(..) {
-            self.pending.give(self.seq, effect, out);
+        let stuck = self.no_space.is_some() && self.pending.newest_durable() < self.seq;
+        for (effect, without_room) in turn.effects.drain(..) {
+            match without_room.said(&effect).filter(|_| stuck) {
+                Some(said) => out.push(said),
+                None => self.pending.give(self.seq, effect, without_room, out),
+            }
         }
     }
 
     /// Asks for something that rests on what this turn posts.
     pub(crate) fn effect(&mut self, action: Action) {
-        self.turn.effects.push(action);
+        self.turn.effects.push((action, WithoutRoom::Waits));
+    }
+
+    /// Answers a request for good; `without_room`: what becomes of the answer when the disk is full.
+    pub(crate) fn respond_or(
+        &mut self,
+        token: Token,
+        result: Result<Option<Bytes>, Refusal>,
+        without_room: WithoutRoom,
+    ) {
+        let answer = Action::Respond {
+            token,
+            result,
+            last: true,
+        };
+        self.turn.effects.push((answer, without_room));
     }
 
     /// Answers a request for good.

@@ -4,12 +4,12 @@
 //! reports are taken, up to a bound; beyond it the engine's connection is closed, and its next hello has it report again.
 //!
 //! A full disk is met by a commit that it does not take. What that commit holds was applied and may never be stored, so nothing that
-//! shows it may be told; but nobody is to wait for room to hear that there is none. See [`Manager::said_without_room`].
+//! shows it may be told; but nobody is to wait for room to hear that there is none. See [`WithoutRoom`].
 
 use protocol::method::Method;
 use wire::errno;
 
-use crate::action::Refusal;
+use crate::action::{Action, Refusal};
 use crate::decide::Answer;
 use crate::manager::Manager;
 use crate::pending::HELD_CHANGES_MAX;
@@ -36,31 +36,29 @@ impl Manager {
         }
         Ok(())
     }
+}
 
-    /// Whether something was applied that the full disk has not taken.
-    fn is_stuck(&self) -> bool {
-        self.no_space.is_some() && self.pending.newest_durable() < self.seq
-    }
+/// What becomes of an action that waits for a disk that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutRoom {
+    /// It goes on waiting: it rests on what may never be stored, or has to keep its place.
+    Waits,
+    /// It is said as it is: it rests on nothing that is stored.
+    Said,
+    /// An answer that would show what is not stored: refused.
+    Refused,
+}
 
-    /// What is said at once in place of an answer that would wait for room; `None` = it waits, as it does for a disk that has room.
-    ///
-    /// Refusals of what is malformed, not allowed or not to be stored rest on nothing, nor do counters and clocks. What shows the state of
-    /// jobs or queues cannot be told. An engine's hello, a signal and a wait have to keep their place.
-    pub(crate) fn said_without_room(
-        &self,
-        method: Option<Method>,
-        decided: &Result<Answer, Refusal>,
-    ) -> Option<Result<Option<bytes::Bytes>, Refusal>> {
-        if !self.is_stuck() {
-            return None;
-        }
+impl WithoutRoom {
+    /// For the answer to a request. Refusals of what is malformed, not allowed or not to be stored rest on nothing, nor do counters and
+    /// clocks. What shows the state of jobs or queues cannot be told. An engine's hello, a signal and a wait have to keep their place.
+    pub(crate) fn of(method: Option<Method>, decided: &Result<Answer, Refusal>) -> WithoutRoom {
         match (method, decided) {
-            (None | Some(Method::Submit), Err(refusal)) => Some(Err(refusal.clone())),
-            (_, Err(refusal)) if rests_on_nothing(refusal.errnum) => Some(Err(refusal.clone())),
-            (
-                Some(Method::StatsGet | Method::QueueList | Method::IngestGetinfo),
-                Ok(Answer::Json(json)),
-            ) => Some(Ok(Some(json.clone()))),
+            (None | Some(Method::Submit), Err(_)) => WithoutRoom::Said,
+            (_, Err(refusal)) if rests_on_nothing(refusal.errnum) => WithoutRoom::Said,
+            (Some(Method::StatsGet | Method::QueueList | Method::IngestGetinfo), Ok(_)) => {
+                WithoutRoom::Said
+            }
             (
                 Some(
                     Method::List
@@ -71,14 +69,27 @@ impl Manager {
                     | Method::ResourceStatus,
                 ),
                 _,
-            ) => Some(Err(Refusal::new(
-                errno::EAGAIN,
-                "the disk with the state directory is full, and what happened last is not on it: try again",
-            ))),
-            _ => None,
+            ) => WithoutRoom::Refused,
+            _ => WithoutRoom::Waits,
+        }
+    }
+
+    /// What is said in place of an action; `None` = it waits.
+    pub(crate) fn said(self, action: &Action) -> Option<Action> {
+        match (self, action) {
+            (WithoutRoom::Said, action) => Some(action.clone()),
+            (WithoutRoom::Refused, Action::Respond { token, .. }) => Some(Action::Respond {
+                token: *token,
+                result: Err(Refusal::new(errno::EAGAIN, NOT_STORED)),
+                last: true,
+            }),
+            (WithoutRoom::Waits | WithoutRoom::Refused, _) => None,
         }
     }
 }
+
+const NOT_STORED: &str =
+    "the disk with the state directory is full, and what happened last is not on it: try again";
 
 fn rests_on_nothing(errnum: u32) -> bool {
     matches!(

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use job::Seq;
 
 use crate::action::Action;
+use crate::no_space::WithoutRoom;
 
 /// So many held actions, and changing requests are refused with EAGAIN until the disk has caught up.
 pub const HELD_CHANGES_MAX: usize = 1 << 16;
@@ -17,7 +18,7 @@ pub const HELD_MAX: usize = 1 << 17;
 /// A first-in first-out queue of actions and the seqs they rest on.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    held: VecDeque<(Seq, Action)>,
+    held: VecDeque<(Seq, Action, WithoutRoom)>,
     durable: Seq,
 }
 
@@ -31,12 +32,28 @@ impl Pending {
     }
 
     /// Passes on at once what rests on durable entries, keeps the rest.
-    pub(crate) fn give(&mut self, rests_on: Seq, action: Action, out: &mut Vec<Action>) {
+    pub(crate) fn give(
+        &mut self,
+        rests_on: Seq,
+        action: Action,
+        without_room: WithoutRoom,
+        out: &mut Vec<Action>,
+    ) {
         if rests_on <= self.durable && self.held.is_empty() {
             out.push(action);
         } else {
-            self.held.push_back((rests_on, action));
+            self.held.push_back((rests_on, action, without_room));
         }
+    }
+
+    /// The disk is full: what need not wait for room is said now, in its order.
+    pub(crate) fn no_room(&mut self, out: &mut Vec<Action>) {
+        self.held.retain(|(_, action, without_room)| {
+            let said = without_room.said(action);
+            let waits = said.is_none();
+            out.extend(said);
+            waits
+        });
     }
 
     /// Everything up to `seq` is durable: passes on what rested on it.
@@ -45,9 +62,9 @@ impl Pending {
         while self
             .held
             .front()
-            .is_some_and(|(rests_on, _)| *rests_on <= self.durable)
+            .is_some_and(|(rests_on, ..)| *rests_on <= self.durable)
         {
-            if let Some((_, action)) = self.held.pop_front() {
+            if let Some((_, action, _)) = self.held.pop_front() {
                 out.push(action);
             }
         }
@@ -94,11 +111,14 @@ mod tests {
     fn invariant_2_nothing_leaves_before_its_seq_is_durable_and_nothing_overtakes() {
         let mut pending = Pending::new(Seq(4));
         let mut out = Vec::new();
-        pending.give(Seq(4), ready(1), &mut out);
+        let give = |pending: &mut Pending, seq, n, out: &mut Vec<Action>| {
+            pending.give(Seq(seq), ready(n), WithoutRoom::Waits, out);
+        };
+        give(&mut pending, 4, 1, &mut out);
         assert_eq!(tokens(&out), [1]);
-        pending.give(Seq(6), ready(2), &mut out);
-        pending.give(Seq(4), ready(3), &mut out); // decided later: must not overtake
-        pending.give(Seq(9), ready(4), &mut out);
+        give(&mut pending, 6, 2, &mut out);
+        give(&mut pending, 4, 3, &mut out); // decided later: must not overtake
+        give(&mut pending, 9, 4, &mut out);
         assert_eq!(tokens(&out), [1]);
         pending.durable(Seq(5), &mut out);
         assert_eq!(tokens(&out), [1]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use job::{Entry, JobId};
 
 use crate::action::{Action, JobWrite};
+use crate::no_space::WithoutRoom;
 
 /// Collected while an input is handled, then turned into actions by [`crate::Manager`].
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(crate) struct Turn {
     /// Meta keys to set.
     pub(crate) meta: Vec<(String, String)>,
     /// Actions that rest on the entries.
-    pub(crate) effects: Vec<Action>,
+    pub(crate) effects: Vec<(Action, WithoutRoom)>,
     /// Actions that rest on nothing.
     pub(crate) at_once: Vec<Action>,
     /// Jobs whose state may owe something.

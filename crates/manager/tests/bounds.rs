@@ -207,7 +207,18 @@ fn invariant_7_refusals_do_not_wait_for_room_and_nothing_unstored_is_shown() {
     let submit = submission(OWNER, JOBSPEC, 16, 0);
     let waits = world.call(1, OWN, "job-ingest.submit", Some(&submit), false);
     assert!(matches!(waits[..], [Action::Commit(_)]) && world.manager.held() == 1);
-    world.input(Input::NoSpace(true));
+    // Asked before anybody knew.
+    let all = r#"{"max_entries":0}"#;
+    for (topic, payload) in [
+        ("job-manager.list", all),
+        ("job-manager.stats-get", "{}"),
+        ("job-ingest.submit", "{}"),
+    ] {
+        assert!(world.call(1, OWN, topic, Some(payload), false).is_empty());
+    }
+    let actions = world.input(Input::NoSpace(true));
+    assert_eq!((actions.len(), refused(&actions)), (3, vec![11, 71]));
+    assert_eq!(world.manager.held(), 1);
     for (topic, payload, errnum) in [
         ("job-ingest.submit", submit.as_str(), 28),
         (
