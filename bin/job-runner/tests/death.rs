@@ -127,7 +127,7 @@ async fn a_shepherd_killed_at_any_step_leaves_no_second_run_no_lost_slot_and_an_
         world.greet(&[]).await;
         // After "after-exec" the body may be killed before or after it wrote: it waits for nothing and leaves a child behind.
         let script = match step {
-            "after-exec" => "setsid sleep 1000 & echo $! > pid; echo ran >> runs; wait",
+            "after-exec" => "setsid env -i /bin/sleep 1000 & echo $! > pid; echo ran >> runs; wait",
             _ => "echo ran >> runs; exit 3",
         };
         let jobspec = world.script(script);
@@ -236,6 +236,7 @@ async fn shepherds_that_die_before_every_beginning_are_not_tried_for_ever() {
 #[tokio::test]
 async fn a_node_process_that_is_killed_is_a_node_that_goes_down_and_comes_back() {
     let mut world = World::new(&["-s", "2", "--cores", "0"]).await;
+    world.until_online("0-1").await;
     let jobspec = world.script("echo ran >> runs; setsid sleep 1000 & echo $!; wait");
     let r = world.alloc(1, &jobspec).await;
     let other = world.alloc(2, &jobspec).await;

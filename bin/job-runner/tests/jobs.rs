@@ -450,7 +450,7 @@ async fn a_job_on_several_nodes_is_one_job() {
         world.script("echo $WEIR_TASK_RANK/$WEIR_JOB_SIZE $WEIR_JOB_NNODES; exit $WEIR_TASK_RANK");
     jobspec["resources"] = json!([{"type": "node", "count": 3, "exclusive": true, "with": [
         {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]}]);
-    until_nodes_are_up(&mut world, "0-2").await;
+    world.until_online("0-2").await;
     assert_eq!(world.run(1, &jobspec).await, ["start", "finish 512"]);
     let mut lines: Vec<String> = world
         .output(1, "stdout")
@@ -482,22 +482,4 @@ async fn a_job_on_several_nodes_is_one_job() {
             .count(),
         1
     );
-}
-
-/// Waits until so many nodes are online.
-async fn until_nodes_are_up(world: &mut World, online: &str) {
-    loop {
-        world.ask_as(
-            "resource.status",
-            &json!({}),
-            3,
-            Cred {
-                userid: 0,
-                rolemask: wire::ROLE_OWNER,
-            },
-        );
-        if world.answer().await.1["online"] == online {
-            return;
-        }
-    }
 }

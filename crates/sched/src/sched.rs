@@ -377,17 +377,15 @@ impl Sched {
         let held = self.held.values().map(|held| (held.end_s, &held.grant));
         if let Reservation::At { start_s, .. } =
             Reservation::find(now_s, &self.pool, &head.request, held)
-        {
-            if head
+            && head
                 .estimate_s
                 .is_none_or(|old| (old - start_s).abs() > ESTIMATE_SLACK_S)
-            {
-                head.estimate_s = Some(start_s);
-                out.push(Action::Estimated {
-                    id: head.id,
-                    start_s,
-                });
-            }
+        {
+            head.estimate_s = Some(start_s);
+            out.push(Action::Estimated {
+                id: head.id,
+                start_s,
+            });
         }
     }
 

@@ -542,12 +542,12 @@ impl Engine {
         for out in out {
             match out {
                 Out::Answer { id, payload } => {
-                    if let Some(session) = &self.session {
-                        if let Some(request) = session.starts.get(&id) {
-                            let sent = session
-                                .answer(request.respond(Some(wire::nul_terminated(&payload))));
-                            result = result.and(sent);
-                        }
+                    if let Some(session) = &self.session
+                        && let Some(request) = session.starts.get(&id)
+                    {
+                        let sent =
+                            session.answer(request.respond(Some(wire::nul_terminated(&payload))));
+                        result = result.and(sent);
                     }
                 }
                 Out::Node { rank, message } => self.nodes.send(rank, &message),

@@ -91,11 +91,10 @@ async fn talk(
             got = read.read_until(b'\n', &mut line) => {
                 match got {
                     Ok(len) if len > 0 && line.ends_with(b"\n") => {
-                        if let Ok(message) = from_line(&line) {
-                            if heard.send((key, Heard::Said(message))).await.is_err() {
+                        if let Ok(message) = from_line(&line)
+                            && heard.send((key, Heard::Said(message))).await.is_err() {
                                 return;
                             }
-                        }
                         line.clear();
                     }
                     _ => break,

@@ -251,11 +251,11 @@ impl Jobs {
         let Some(id) = self.owners.remove(&key) else {
             return;
         };
-        if let Some(job) = self.jobs.get_mut(&id) {
-            if matches!(job.phase, Phase::Shepherd(own) if own == key) {
-                job.phase = Phase::Clearing;
-                self.clear();
-            }
+        if let Some(job) = self.jobs.get_mut(&id)
+            && matches!(job.phase, Phase::Shepherd(own) if own == key)
+        {
+            job.phase = Phase::Clearing;
+            self.clear();
         }
     }
 
@@ -544,10 +544,10 @@ impl Jobs {
                 break;
             }
             self.unsynced.pop_front();
-            if let (false, Some(job)) = (forgotten, self.jobs.get(&id)) {
-                if let Err(error) = claim::sync_status(&job.dir, job.rank, job.nnodes) {
-                    warn!(job = id, %error, "failed to make a job's status durable");
-                }
+            if let (false, Some(job)) = (forgotten, self.jobs.get(&id))
+                && let Err(error) = claim::sync_status(&job.dir, job.rank, job.nnodes)
+            {
+                warn!(job = id, %error, "failed to make a job's status durable");
             }
         }
     }

@@ -282,11 +282,11 @@ impl<'a> Run<'a> {
             self.read_reaper();
         }
         self.check_deadlines();
-        if let Some(log) = &mut self.output {
-            if let Err(error) = log.flush() {
-                log.truncated = true;
-                self.output_error(&error);
-            }
+        if let Some(log) = &mut self.output
+            && let Err(error) = log.flush()
+        {
+            log.truncated = true;
+            self.output_error(&error);
         }
         if self.exec_lines.len() > 4096 {
             self.write_exec();

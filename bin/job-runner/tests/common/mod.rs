@@ -68,6 +68,16 @@ impl World {
         }
     }
 
+    /// Waits until these ranks, an idset, are online.
+    pub async fn until_online(&mut self, online: &str) {
+        loop {
+            self.ask_as("resource.status", &json!({}), 3, owner());
+            if self.answer().await.1["online"] == online {
+                return;
+            }
+        }
+    }
+
     pub fn set_environment(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
@@ -90,6 +100,16 @@ impl World {
             .args(["--uri", &self.uri(), "--statedir"])
             .arg(self.dir.path())
             .args(&self.arguments);
+        if !self
+            .arguments
+            .iter()
+            .any(|one| one == "--die-with-supervisor")
+        {
+            // A test that fails leaves nothing running.
+            command
+                .arg("--supervisor")
+                .arg(std::process::id().to_string());
+        }
         command
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::null());
