@@ -160,7 +160,7 @@ impl fmt::Display for CallError {
                 match daemon_of(service) {
                     Some(daemon) => write!(
                         f,
-                        "service {service} is not there: {daemon} is not running (it is in the instance's log)"
+                        "service {service} is not there: {daemon} is starting, or does not run (its log is in the state directory)"
                     ),
                     None => write!(f, "there is no service '{service}' in this instance"),
                 }
@@ -402,7 +402,7 @@ mod tests {
                 38,
                 "No service matching job-list.list is registered"
             ),
-            "service job-list is not there: weir-job-info is not running (it is in the instance's log)"
+            "service job-list is not there: weir-job-info is starting, or does not run (its log is in the state directory)"
         );
         assert_eq!(
             shown("x.ping", 38, "No service matching x.ping is registered"),

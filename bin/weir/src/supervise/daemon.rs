@@ -32,14 +32,15 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it.
+    /// Starts it; also tells where in its log what it says begins.
     ///
     /// # Errors
     /// The program or the log cannot be opened.
-    pub fn spawn(&self) -> anyhow::Result<Child> {
+    pub fn spawn(&self) -> anyhow::Result<(Child, u64)> {
         let log = self
             .open_log()
             .with_context(|| format!("log {}", self.log.display()))?;
+        let from = log.metadata()?.len();
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -52,9 +53,10 @@ impl Daemon {
             .env_remove("FLUX_JOB_ID")
             .env_remove("WEIR_URI")
             .env_remove("FLUX_URI");
-        command
+        let child = command
             .spawn()
-            .with_context(|| format!("cannot start {}", self.program.display()))
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        Ok((child, from))
     }
 
     fn open_log(&self) -> std::io::Result<File> {
@@ -64,13 +66,15 @@ impl Daemon {
         OpenOptions::new().append(true).create(true).open(&self.log)
     }
 
-    /// The last line in its log, without its name before it.
+    /// The last line in its log behind that place, without its name before it.
     #[must_use]
-    pub fn last_words(&self) -> Option<String> {
+    pub fn last_words(&self, from: u64) -> Option<String> {
         let mut file = File::open(&self.log).ok()?;
         let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))
-            .ok()?;
+        file.seek(SeekFrom::Start(
+            from.max(length.saturating_sub(LAST_WORDS_BYTES)),
+        ))
+        .ok()?;
         let mut tail = Vec::new();
         file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
         let text = String::from_utf8_lossy(&tail);
@@ -123,13 +127,17 @@ mod tests {
             arguments: Vec::new(),
             log: dir.path().join("x.log"),
         };
-        assert_eq!(daemon.last_words(), None);
+        assert_eq!(daemon.last_words(0), None);
         fs::write(
             &daemon.log,
             format!("{}\nweir-x: in use\n\n", "y".repeat(10_000)),
         )
         .unwrap();
-        assert_eq!(daemon.last_words().unwrap(), "in use");
+        assert_eq!(daemon.last_words(0).unwrap(), "in use");
+        assert_eq!(
+            daemon.last_words(fs::metadata(&daemon.log).unwrap().len()),
+            None
+        );
     }
 
     #[test]

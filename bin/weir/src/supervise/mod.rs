@@ -120,8 +120,8 @@ async fn keep(
     let mut backoff = Backoff::default();
     loop {
         let started = Instant::now();
-        let mut child = match daemon.spawn() {
-            Ok(child) => child,
+        let (mut child, from) = match daemon.spawn() {
+            Ok(started) => started,
             Err(error) => {
                 let _ = reports
                     .send(Report::Final {
@@ -142,13 +142,10 @@ async fn keep(
             stop(&mut child).await;
             return;
         };
-        let said = daemon.last_words();
-        if let Some(code) = status
-            .as_ref()
-            .ok()
-            .and_then(ExitStatus::code)
-            .filter(|code| STATUSES_FINAL.contains(code))
-        {
+        // What it said before somebody killed it does not tell why it ended.
+        let code = status.as_ref().ok().and_then(ExitStatus::code);
+        let said = code.and_then(|_| daemon.last_words(from));
+        if let Some(code) = code.filter(|code| STATUSES_FINAL.contains(code)) {
             let said = said.unwrap_or_else(|| format!("it ended with status {code}"));
             let _ = reports
                 .send(Report::Final {

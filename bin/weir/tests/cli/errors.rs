@@ -75,7 +75,10 @@ fn a_missing_service_is_named_with_its_daemon() {
     let fake = Fake::start(|_, _| {
         Answer::Refuse(38, Some("No service matching job-list.list is registered"))
     });
-    run(&mut at(&fake, ["jobs"])).fails(1, &["job-list", "weir-job-info is not running"]);
+    run(&mut at(&fake, ["jobs"])).fails(
+        1,
+        &["job-list", "weir-job-info is starting, or does not run"],
+    );
     run(&mut at(&fake, ["ping", "nosuch"])).fails(1, &["no service 'nosuch'"]);
     let other = Fake::start(|topic, _| {
         Answer::Refuse(
