@@ -24,6 +24,7 @@ pub mod failure;
 pub mod format;
 pub mod ids;
 pub mod jobspec;
+pub mod limit;
 pub mod listing;
 pub mod locale;
 pub mod outage;

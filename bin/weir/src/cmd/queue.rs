@@ -1,18 +1,14 @@
 //! `weir queue …`: whether jobs may be submitted and are started, and switching both.
 
 use crate::connect::{self, CallError, Session};
-use crate::failure::{Exit, usage};
-use crate::output::{self, complain};
-use crate::when;
+use crate::failure::usage;
+use crate::output;
+use crate::{limit, when};
 use clap::Subcommand;
 use protocol::job_manager::QueueListResponse;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
-use std::time::Duration;
-
-/// The status when the time is over, as timeout(1) has it.
-const STATUS_TIMEOUT: u8 = 124;
 
 /// Show and switch queues: submission and the starting of jobs
 #[derive(Debug, Subcommand)]
@@ -325,19 +321,11 @@ async fn switch(
 
 async fn until(session: &Session, topic: &str, args: &Until) -> anyhow::Result<()> {
     let request = json!({});
-    let waiting = session.call_unit(topic, &request);
-    match args.timeout {
-        None => Ok(waiting.await?),
-        Some(seconds) => {
-            match tokio::time::timeout(Duration::from_secs_f64(seconds), waiting).await {
-                Ok(result) => Ok(result?),
-                Err(_) => {
-                    complain(&format!("queue: not so after {}", when::human(seconds)));
-                    Err(Exit(STATUS_TIMEOUT).into())
-                }
-            }
-        }
-    }
+    let waiting = async { Ok(session.call_unit(topic, &request).await?) };
+    limit::within(args.timeout, waiting, |after| {
+        format!("queue: not so after {after}")
+    })
+    .await
 }
 
 #[cfg(test)]

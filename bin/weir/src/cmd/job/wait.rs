@@ -5,13 +5,12 @@ use crate::failure::{Exit, usage};
 use crate::listing::{self, Question};
 use crate::outcome::{self, Outcome};
 use crate::output::{self, complain};
-use crate::{ids, outage, users, when};
+use crate::{ids, limit, outage, users, when};
 use job::{JobId, StateSet};
 use protocol::job_manager::WaitRequest;
 use serde::Deserialize;
 use serde_json::json;
 use std::io::Write as _;
-use std::time::Duration;
 use wire::errno;
 
 /// Wait until jobs have ended; fail if one did not succeed, and say which and why
@@ -75,8 +74,6 @@ pub struct Args {
 
 /// Requests on their way at a time.
 const IN_FLIGHT_MAX: usize = 1024;
-/// The status when the time is over, as timeout(1) has it.
-const STATUS_TIMEOUT: u8 = 124;
 
 #[derive(Deserialize)]
 struct WaitAnswer {
@@ -105,23 +102,9 @@ pub fn run(args: &Args, command: &str) -> anyhow::Result<()> {
         }
         waitable(args).await
     };
-    let outcomes = connect::block_on(async {
-        match args.timeout {
-            None => waiting.await,
-            Some(seconds) => {
-                match tokio::time::timeout(Duration::from_secs_f64(seconds), waiting).await {
-                    Ok(result) => result,
-                    Err(_) => {
-                        complain(&format!(
-                            "{command}: not all have ended after {}",
-                            when::human(seconds)
-                        ));
-                        Err(Exit(STATUS_TIMEOUT).into())
-                    }
-                }
-            }
-        }
-    })?;
+    let outcomes = connect::block_on(limit::within(args.timeout, waiting, |after| {
+        format!("{command}: not all have ended after {after}")
+    }))?;
     show(args, command, &outcomes)
 }
 

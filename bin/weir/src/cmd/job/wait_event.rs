@@ -4,16 +4,12 @@ use super::eventlog::refusal;
 use crate::attach::Followed;
 use crate::connect::{self, Session};
 use crate::eventtext::{EventText, LogEvent, Times};
-use crate::failure::{Exit, usage};
-use crate::output::{self, complain};
-use crate::{ids, when};
+use crate::failure::usage;
+use crate::output;
+use crate::{ids, limit, when};
 use job::JobId;
 use serde_json::Value;
 use std::io::Write as _;
-use std::time::Duration;
-
-/// The status when the time is over, as timeout(1) has it.
-const STATUS_TIMEOUT: u8 = 124;
 
 /// Wait for an event of a job and print it
 ///
@@ -94,26 +90,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             return Err(usage(format!("--match-context={text}: expected KEY=VALUE")));
         }
     };
-    connect::block_on(async {
-        let waiting = wait(args, id, condition);
-        match args.timeout {
-            None => waiting.await,
-            Some(seconds) => {
-                match tokio::time::timeout(Duration::from_secs_f64(seconds), waiting).await {
-                    Ok(result) => result,
-                    Err(_) => {
-                        complain(&format!(
-                            "job wait-event: {}: no '{}' within {}",
-                            ids::show(id),
-                            args.event,
-                            when::human(seconds)
-                        ));
-                        Err(Exit(STATUS_TIMEOUT).into())
-                    }
-                }
-            }
-        }
-    })
+    let waiting = wait(args, id, condition);
+    connect::block_on(limit::within(args.timeout, waiting, |after| {
+        format!(
+            "job wait-event: {}: no '{}' within {after}",
+            ids::show(id),
+            args.event
+        )
+    }))
 }
 
 async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> anyhow::Result<()> {
