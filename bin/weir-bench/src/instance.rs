@@ -95,7 +95,7 @@ impl Instance {
             if words
                 .first()
                 .is_some_and(|word| word.ends_with(name.as_bytes()))
-                && words.iter().any(|word| *word == dir)
+                && words.contains(&dir)
             {
                 let status = std::fs::read_to_string(path.join("status"))?;
                 let line = status

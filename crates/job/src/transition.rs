@@ -460,10 +460,10 @@ fn take_effect(job: &mut JobFields, kind: &EventKind) -> Changed {
 }
 
 fn remove_dependency(job: &mut JobFields, description: &str) -> Changed {
-    if let Some(Dependencies(all)) = job.dependencies.as_deref_mut() {
-        if let Some(at) = all.iter().position(|one| one == description) {
-            all.remove(at);
-        }
+    if let Some(Dependencies(all)) = job.dependencies.as_deref_mut()
+        && let Some(at) = all.iter().position(|one| one == description)
+    {
+        all.remove(at);
     }
     Changed::DEPENDENCIES
 }

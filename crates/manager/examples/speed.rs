@@ -55,7 +55,7 @@ impl Bench {
         self.manager
             .handle(Timestamp(self.now), input, &mut self.out);
         self.inputs += 1;
-        if self.inputs % BATCH == 0 {
+        if self.inputs.is_multiple_of(BATCH) {
             self.durable();
         }
         for action in self.out.drain(..) {

@@ -361,11 +361,10 @@ impl Script {
             .world
             .call(1, cred, "job-ingest.submit", Some(&payload), false);
         for action in &actions {
-            if let Action::Commit(commit) = action {
-                if let Some(JobWrite::Insert { id, .. }) = commit.jobs.first() {
+            if let Action::Commit(commit) = action
+                && let Some(JobWrite::Insert { id, .. }) = commit.jobs.first() {
                     self.names.insert(name.clone(), *id);
                 }
-            }
         }
         self.did(actions);
     }

@@ -87,11 +87,10 @@ impl Manager {
     pub(crate) fn exec_gone(&mut self) {
         self.exec = None;
         for id in self.resources.keys() {
-            if let Some(record) = self.jobs.get_mut(id) {
-                if matches!(record.exec, Exec::Sent | Exec::Told) {
+            if let Some(record) = self.jobs.get_mut(id)
+                && matches!(record.exec, Exec::Sent | Exec::Told) {
                     record.exec = Exec::Maybe;
                 }
-            }
         }
     }
 
