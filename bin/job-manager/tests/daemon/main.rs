@@ -1,0 +1,20 @@
+//! The daemon in a state directory of its own, in this process, talked to over its socket.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bounds;
+mod disk;
+mod engine;
+mod engines;
+mod guests;
+mod hostile;
+mod lookups;
+mod open;
+mod own_writes;
+mod peer;
+mod restart;
+mod services;
+mod slow_readers;
+mod spine;
+mod streams;
+mod world;
