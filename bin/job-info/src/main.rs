@@ -25,6 +25,9 @@ struct Args {
     /// Let other users in, as guests
     #[arg(long)]
     allow_guests: bool,
+    /// Stop when the process that started this one ends
+    #[arg(long)]
+    stop_with_parent: bool,
 }
 
 /// Longest pause that can be asked for.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
             tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG")
                 .unwrap_or_else(|_| "info".into()),
         )
+        .with_ansi(false)
         .init();
     match run(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,6 +63,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> anyhow::Result<()> {
+    if args.stop_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+            .context("would outlive its parent")?;
+    }
     let config = job_info::Config {
         socket: rpc::uri::socket_path(&args.uri)?,
         statedir: args.statedir,

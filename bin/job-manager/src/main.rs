@@ -29,6 +29,9 @@ struct Args {
     /// Milliseconds over which events are gathered for a listener under load. Commits never wait for it.
     #[arg(long, value_name = "MS", default_value_t = job_manager::BATCH_INTERVAL_MS, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     batch_interval: u64,
+    /// Stop when the process that started this one ends. Jobs go on.
+    #[arg(long)]
+    stop_with_parent: bool,
     /// Largest frame accepted from a client, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = wire::FRAME_LEN_MAX_DEFAULT)]
     frame_limit: usize,
@@ -56,6 +59,12 @@ fn main() -> ExitCode {
     config.batch_interval = std::time::Duration::from_millis(args.batch_interval);
     config.frame_limit = args.frame_limit;
     config.store_size_limit = args.store_size_limit;
+    if args.stop_with_parent
+        && let Err(error) =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+    {
+        tracing::warn!(%error, "would outlive its parent");
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -35,6 +35,9 @@ pub struct Args {
     /// End all jobs when the process that started the engine ends
     #[arg(long)]
     pub die_with_supervisor: bool,
+    /// Stop when the process that started the engine ends; jobs go on
+    #[arg(long)]
+    pub stop_with_parent: bool,
     /// Run as the process of one node
     #[arg(long, value_name = "NAME", hide = true)]
     pub node: Option<String>,

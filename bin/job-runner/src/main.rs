@@ -13,7 +13,9 @@ fn main() -> ExitCode {
     {
         return job_runner::shepherd::main();
     }
-    let role = Args::parse().role();
+    let args = Args::parse();
+    let stop_with_parent = args.stop_with_parent;
+    let role = args.role();
     let filter =
         tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt()
@@ -21,6 +23,12 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .init();
+    if stop_with_parent
+        && let Err(error) =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+    {
+        tracing::warn!(%error, "would outlive its parent");
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

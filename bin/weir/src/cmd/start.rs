@@ -222,9 +222,15 @@ fn daemons(
             statedir.into(),
         ]
     };
+    let mut manager = vec![OsString::from("--statedir"), statedir.into()];
+    let mut info = common();
     let mut runner = common();
     if let Some(size) = args.size {
         runner.extend(["-s".into(), size.to_string().into()]);
+    }
+    // Daemons whose supervisor was killed would be in the way of the next one on this directory.
+    for arguments in [&mut manager, &mut info, &mut runner] {
+        arguments.push("--stop-with-parent".into());
     }
     if private {
         runner.push("--die-with-supervisor".into());
@@ -233,10 +239,10 @@ fn daemons(
         make(
             "weir-job-manager",
             "job-manager.log",
-            vec!["--statedir".into(), statedir.into()],
+            manager,
             &args.manager_arg,
         )?,
-        make("weir-job-info", "job-info.log", common(), &args.info_arg)?,
+        make("weir-job-info", "job-info.log", info, &args.info_arg)?,
         make(
             "weir-job-runner",
             "job-runner.log",

@@ -84,7 +84,11 @@ pub struct Args {
 /// # Errors
 /// A wrong option, no instance, or a refusal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let around = Surroundings::current()?;
+    // Nobody is there to end its input: a job that reads until the end would never see it.
+    let around = Surroundings {
+        input: Some("/dev/null".to_owned()),
+        ..Surroundings::current()?
+    };
     let copies = Copies::new(args, &around)?;
     if args.job.dry_run {
         let mut out = output::stdout();
@@ -363,6 +367,7 @@ mod tests {
             environment: Default::default(),
             cwd: "/".to_owned(),
             limits: Default::default(),
+            input: None,
         };
         let copies = Copies::new(&args, &around).unwrap();
         assert_eq!(copies.count(), 3);
@@ -390,6 +395,7 @@ mod tests {
             environment: Default::default(),
             cwd: "/".to_owned(),
             limits: Default::default(),
+            input: None,
         };
         assert!(
             Copies::new(&args, &around)

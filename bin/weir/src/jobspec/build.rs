@@ -11,6 +11,9 @@ use serde_json::{Map, Value, json};
 /// How deep a dotted key of `--setattr` or `--setopt` may go.
 const KEY_DEPTH_MAX: usize = 32;
 
+/// `--input` of a job that is to be written to by whoever attaches.
+const PIPE: &str = "-";
+
 /// What a job inherits from the process that submits it.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
@@ -20,6 +23,8 @@ pub struct Surroundings {
     pub cwd: String,
     /// Soft resource limits.
     pub limits: Limits,
+    /// Standard input of a job that says nothing about it; none is a pipe that `weir job attach` writes to.
+    pub input: Option<String>,
 }
 
 impl Surroundings {
@@ -36,6 +41,7 @@ impl Surroundings {
             environment: env::current(),
             cwd,
             limits: rlimit::current(),
+            input: None,
         })
     }
 }
@@ -57,7 +63,7 @@ pub fn build(options: &JobOptions, around: &Surroundings) -> anyhow::Result<Valu
     if !limits.is_empty() {
         shell.insert("rlimit".to_owned(), json!(limits));
     }
-    streams(options, &mut shell)?;
+    streams(options, around, &mut shell)?;
 
     let mut system = Map::new();
     system.insert(
@@ -157,7 +163,11 @@ fn cwd(options: &JobOptions, around: &Surroundings) -> String {
 }
 
 /// Where standard input, output and error go, as options of the shell.
-fn streams(options: &JobOptions, shell: &mut Map<String, Value>) -> anyhow::Result<()> {
+fn streams(
+    options: &JobOptions,
+    around: &Surroundings,
+    shell: &mut Map<String, Value>,
+) -> anyhow::Result<()> {
     let mut output = Map::new();
     for (name, option, path) in [
         ("stdout", "--output", &options.output),
@@ -186,7 +196,8 @@ fn streams(options: &JobOptions, shell: &mut Map<String, Value>) -> anyhow::Resu
     if !output.is_empty() {
         shell.insert("output".to_owned(), Value::Object(output));
     }
-    if let Some(path) = &options.input {
+    let input = options.input.as_ref().or(around.input.as_ref());
+    if let Some(path) = input.filter(|path| *path != PIPE) {
         shell.insert(
             "input".to_owned(),
             json!({"stdin": {"type": "file", "path": path}}),
@@ -267,6 +278,7 @@ mod tests {
             environment: Environment::from([("PATH".to_owned(), "/bin".to_owned())]),
             cwd: "/home/alice".to_owned(),
             limits: Limits::from([("core", 0)]),
+            input: None,
         }
     }
 

@@ -102,7 +102,8 @@ pub struct JobOptions {
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub error: Option<String>,
 
-    /// Read standard input from a file
+    /// Read standard input from a file; '-' is a pipe that 'weir job attach' writes to. Not said, 'weir submit' gives none
+    /// and 'weir run' forwards its own
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub input: Option<String>,
 
