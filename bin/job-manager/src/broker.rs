@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use wire::{Event, Flags, Message, ROLE_OWNER, ROLE_USER, Request, errno, nul_terminated};
 
 /// The longest beginning of a topic that can be subscribed to, in bytes.
-const PREFIX_LEN_MAX: usize = 256;
+pub(crate) const PREFIX_LEN_MAX: usize = 256;
 
 #[derive(Deserialize)]
 struct Subscribe<'a> {

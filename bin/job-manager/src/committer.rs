@@ -14,7 +14,7 @@ use std::sync::Arc;
 use store::{Batch, Rejected, Writer};
 
 /// Bytes of entries and rows on their way to the disk, before more changes are refused.
-const UNDURABLE_BYTES_MAX: usize = 256 << 20;
+pub(crate) const UNDURABLE_BYTES_MAX: usize = 256 << 20;
 /// Entries, likewise.
 const UNDURABLE_ENTRIES_MAX: usize = 1 << 20;
 

@@ -15,7 +15,7 @@ use wire::Cred;
 /// Requests that a service has not read: more that expect an answer are refused with EAGAIN.
 pub(crate) const SERVICE_REQUESTS_MAX: usize = 4 << 20;
 /// So much is taken of what expects none (a cancel) before it is dropped.
-const SERVICE_NOTICES_MAX: usize = 5 << 20;
+pub(crate) const SERVICE_NOTICES_MAX: usize = 5 << 20;
 /// Answers that a client has not read: from here on its requests to this process are refused with EAGAIN.
 pub(crate) const CLIENT_UNREAD_MAX: usize = 20 << 20;
 /// A client that lets so much wait loses its connection. Above all that the journal hands out at once to who took everything before.

@@ -8,9 +8,9 @@ use router::PeerId;
 use wire::{Message, Request, errno};
 
 /// The longest topic of a request, in bytes: the router remembers topics.
-const TOPIC_LEN_MAX: usize = 1024;
+pub(crate) const TOPIC_LEN_MAX: usize = 1024;
 /// All hops of a request together, in bytes.
-const HOPS_LEN_MAX: usize = 4096;
+pub(crate) const HOPS_LEN_MAX: usize = 4096;
 
 impl Shell {
     /// Carries out deliveries, and starts between them, until none is left.

@@ -17,6 +17,8 @@
 //! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
 
 mod asked;
+#[cfg(test)]
+mod bounds_table;
 mod broker;
 mod builtin;
 mod clock;

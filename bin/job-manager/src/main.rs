@@ -20,7 +20,7 @@ struct Args {
     /// Path of the socket [default: DIR/socket]
     #[arg(long, value_name = "PATH")]
     socket: Option<std::path::PathBuf>,
-    /// Let other users of this machine connect, as guests with rights to their own jobs.
+    /// Let other users of this machine connect, as guests with rights to their own jobs. They must get to the socket: see --socket.
     #[arg(long)]
     allow_guests: bool,
     /// Entries that the journal's ring holds in memory; older ones are read from the store.

@@ -49,6 +49,9 @@ pub(crate) struct Opened {
 pub(crate) fn open(config: Config) -> Result<Opened, String> {
     let clock = Clock::new();
     make_dir(&config.statedir)?;
+    if config.allow_guests {
+        reachable(&config.socket)?;
+    }
     let (events, store_events) = mpsc::channel(STORE_EVENTS_MAX);
     let (writer, readers, recovered) =
         Store::open(&config.statedir, store_options(&config), move |event| {
@@ -219,6 +222,24 @@ fn make_dir(dir: &Path) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Whether guests can get to the socket at all: the state directory is closed to them.
+fn reachable(socket: &Path) -> Result<(), String> {
+    let dir = socket.parent().unwrap_or(Path::new("/"));
+    match std::fs::metadata(dir) {
+        Ok(metadata) if metadata.mode() & 0o001 != 0 => Ok(()),
+        Ok(metadata) => Err(format!(
+            "{}: guests cannot reach it, since {} is closed to them (mode {:o}); name another place with --socket",
+            socket.display(),
+            dir.display(),
+            metadata.mode() & 0o777
+        )),
+        Err(error) => Err(format!(
+            "{}: the socket's directory cannot be had: {error}; name another place with --socket",
+            dir.display()
+        )),
+    }
 }
 
 /// Reads the key, or makes it. It is what weir's own services show to get their names.

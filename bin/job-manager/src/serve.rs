@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use wire::{Request, errno};
 
 /// Look-ups that may wait for the disk.
-const LOOKUPS_MAX: usize = 16_384;
+pub(crate) const LOOKUPS_MAX: usize = 16_384;
 
 #[derive(Deserialize)]
 struct Cancel {

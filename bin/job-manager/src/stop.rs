@@ -39,7 +39,11 @@ pub(crate) async fn stop(mut shell: Shell, mut news: News, healthy: bool) {
         shell.conns.close_all();
     }
     drop(news);
-    let committer = shell.committer;
+    // The readers' threads end, so that the store's files are closed with the writer.
+    let Shell {
+        committer, reads, ..
+    } = shell;
+    drop(reads);
     let (done, closed) = oneshot::channel();
     let closing = std::thread::Builder::new()
         .name("store-close".into())

@@ -88,6 +88,20 @@ async fn a_directory_in_use_and_one_that_cannot_be_had_are_named_with_the_remedy
     let text = cannot_start(config).await;
     assert!(text.contains("is not a socket"), "{text}");
     assert!(file.exists());
+    let mut config = Config::new(dir.path().join("state"));
+    config.allow_guests = true;
+    let text = cannot_start(config.clone()).await;
+    assert!(
+        text.contains("guests cannot reach it") && text.contains("--socket"),
+        "{text}"
+    );
+    let open_to_all = dir.path().join("open");
+    std::fs::create_dir(&open_to_all).unwrap();
+    std::fs::set_permissions(&open_to_all, std::fs::Permissions::from_mode(0o711)).unwrap();
+    config.socket = open_to_all.join("socket");
+    let world = World::open(tempfile::tempdir().unwrap(), config).await;
+    ok(&world.client().await, "attr.list", Value::Null).await;
+    world.stop().await;
     if own_uid() == 0 {
         let others = dir.path().join("others");
         std::fs::create_dir(&others).unwrap();
@@ -201,4 +215,35 @@ async fn a_damaged_job_is_set_aside_and_the_others_are_there() {
         wire::errno::EIO
     );
     submit(&client).await;
+}
+
+/// A store that cannot be written any more ends the daemon, with what was acknowledged on the disk and nobody told of anything else.
+#[tokio::test]
+async fn a_store_that_cannot_be_written_any_more_ends_the_daemon() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let (id, seq) = submit(&client).await;
+    let path = world.path("store.sqlite");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute("ALTER TABLE log RENAME TO gone", []).unwrap();
+    let answer = crate::world::call(
+        &client,
+        "job-manager.urgency",
+        json!({"id": id, "urgency": 3}),
+    );
+    assert!(answer.await.unwrap_err().is_lost());
+    let (dir, config, text) = world.failed().await;
+    assert!(
+        text.contains("the store cannot be written any more"),
+        "{text}"
+    );
+    db.execute("ALTER TABLE gone RENAME TO log", []).unwrap();
+    drop(db);
+    let world = World::open(dir, config).await;
+    let client = world.client().await;
+    assert_eq!(int(&crate::world::stats(&client).await, "seq"), seq);
+    assert_eq!(
+        names(&everything(&client).await, id),
+        ["submit", "validate", "depend", "priority"]
+    );
 }

@@ -426,7 +426,8 @@ async fn events_reach_who_subscribed_in_order_once() {
         json!({"topic": "your.news", "flags": 32}),
     )
     .await;
-    assert_eq!(int(&second, "seq"), int(&first, "seq") + 1);
+    // The heart may beat between them.
+    assert!(int(&second, "seq") > int(&first, "seq"));
     for (subscription, topics) in [
         (&mut all, vec!["my.news", "your.news"]),
         (&mut some, vec!["my.news"]),

@@ -90,6 +90,14 @@ impl World {
         (self.dir, self.config)
     }
 
+    /// Waits for the daemon to give up: its directory, and why.
+    pub(crate) async fn failed(self) -> (TempDir, Config, String) {
+        match soon(self.daemon).await.unwrap() {
+            Err(Stop::Failed(text)) => (self.dir, self.config, text),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Ends the daemon and starts it again.
     pub(crate) async fn restart(self) -> World {
         let (dir, config) = self.stop().await;
