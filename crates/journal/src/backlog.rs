@@ -135,6 +135,8 @@ pub struct Need {
     pub(crate) at: Seq,
     /// It is about jobs that were active at `at` only.
     pub(crate) active_only: bool,
+    /// The answer is part of a backlog, not of what follows a cursor.
+    pub(crate) backlog: bool,
 }
 
 /// An encoded answer, for [`crate::Fanout::page`].
@@ -191,7 +193,7 @@ impl Need {
         }
     }
 
-    /// Entries of the log that follow the listener's cursor.
+    /// Entries of the log that follow the listener's cursor, or the place a backlog has come to.
     fn log(&self, entries: &[Entry], upto: Seq) -> Page {
         let Read::Log { after, .. } = self.read else {
             return self.page(None, 0, Next::Upto(upto));
@@ -203,6 +205,9 @@ impl Need {
         match self.kind.format {
             Format::Native => {
                 let count = native_body(&mut buf, passing);
+                if self.backlog {
+                    return self.backlog_native(&buf, count, Next::Upto(upto));
+                }
                 let payload = (count > 0)
                     .then(|| Payload::One(payload::native(&self.epoch, Some(upto), "", &buf)));
                 self.page(payload, count, Next::Upto(upto))
@@ -298,6 +303,10 @@ pub(crate) enum Stage {
         after: Seq,
         then_all: bool,
     },
+    /// The log from its very beginning, native form only.
+    Log {
+        after: Seq,
+    },
     /// The jobs the filter names, from this place in its list.
     Named {
         from: usize,
@@ -313,8 +322,14 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// The first stage of a backlog.
-    pub(crate) fn first(kind: &Kind, start: &Start) -> Self {
+    ///
+    /// A log that has forgotten nothing is the whole backlog already, and in order; below a floor, and for named jobs, the archive
+    /// is read job by job.
+    pub(crate) fn first(kind: &Kind, start: &Start, floor: Seq) -> Self {
         let all = *start == Start::All;
+        if all && kind.format == Format::Native && floor == Seq(0) && kind.filter.ids().is_none() {
+            return Self::Log { after: floor };
+        }
         if kind.format == Format::Native && kind.filter.sees_logs() {
             Self::Instance {
                 after: Seq(0),
@@ -361,6 +376,11 @@ impl Stage {
                 upto: at,
                 limit: limits.page_entries,
             },
+            Self::Log { after } => Read::Log {
+                after,
+                limit: limits.page_entries,
+                bytes: limits.page_bytes,
+            },
             Self::Named { from, .. } => {
                 let ids = kind.filter.ids().unwrap_or_default();
                 Read::Named {
@@ -389,6 +409,7 @@ impl Stage {
             epoch: epoch.clone(),
             at,
             active_only,
+            backlog: true,
         }
     }
 
@@ -401,6 +422,8 @@ impl Stage {
                     then_all,
                 })
             }
+            (Self::Log { .. }, Next::Upto(upto)) if *upto < at => Some(Self::Log { after: *upto }),
+            (Self::Log { .. }, _) => None,
             (Self::Instance { then_all, .. }, _) => Some(Self::jobs(kind, then_all)),
             (Self::Named { from, active_only }, _) => {
                 let from = from + limits.page_jobs.max(1);

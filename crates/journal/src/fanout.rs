@@ -147,7 +147,7 @@ impl Fanout {
             }
             start @ (Start::All | Start::Active) => Phase::Backlog {
                 at: durable,
-                stage: Stage::first(&kind, &start),
+                stage: Stage::first(&kind, &start, self.floor),
                 reading: false,
             },
         };
@@ -363,6 +363,16 @@ impl Fanout {
                     detail: format!("the store holds nothing after {cursor}"),
                 })
             }
+            (
+                Next::Upto(upto),
+                Phase::Backlog {
+                    at,
+                    stage: Stage::Log { after },
+                    ..
+                },
+            ) if upto <= after && after < at => Some(Refused::Unreadable {
+                detail: format!("the store holds nothing after {after}"),
+            }),
             _ => None,
         };
         if let Some(why) = why {

@@ -198,6 +198,7 @@ impl Fanout {
                         epoch,
                         at: durable,
                         active_only: false,
+                        backlog: false,
                     }));
                 }
             }

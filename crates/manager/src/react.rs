@@ -96,13 +96,14 @@ impl Manager {
         };
         let mut wanted = record.wanted_place();
         if let (Place::Live(before), Place::Live(now)) = (record.place, wanted)
-            && before != now {
-                record.alloc = Alloc::Cancelling;
-                wanted = Place::Returning(now);
-                self.turn.reprioritized.push(id);
-                self.turn.cancels.push(id);
-                self.sched.cancelling.insert(id);
-            }
+            && before != now
+        {
+            record.alloc = Alloc::Cancelling;
+            wanted = Place::Returning(now);
+            self.turn.reprioritized.push(id);
+            self.turn.cancels.push(id);
+            self.sched.cancelling.insert(id);
+        }
         self.queue.shift(id, record.place, wanted);
         record.place = wanted;
     }

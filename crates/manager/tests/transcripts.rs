@@ -362,9 +362,10 @@ impl Script {
             .call(1, cred, "job-ingest.submit", Some(&payload), false);
         for action in &actions {
             if let Action::Commit(commit) = action
-                && let Some(JobWrite::Insert { id, .. }) = commit.jobs.first() {
-                    self.names.insert(name.clone(), *id);
-                }
+                && let Some(JobWrite::Insert { id, .. }) = commit.jobs.first()
+            {
+                self.names.insert(name.clone(), *id);
+            }
         }
         self.did(actions);
     }

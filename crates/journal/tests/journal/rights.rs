@@ -24,6 +24,23 @@ fn a_guest_sees_their_own_jobs_and_no_logs_and_is_still_told_how_far() {
 }
 
 #[test]
+fn all_comes_in_seq_order_while_the_log_is_whole() {
+    let mut world = World::new(small(3));
+    for round in 0..10 {
+        world.commit(&[(1, "memo"), (2, "memo"), (0, "online")]);
+        world.commit(&[(3 + round, "submit")]);
+    }
+    world.commit(&[(2, "clean")]);
+    let all = Filter::all(Rights::Owner);
+    world.add(1, Start::All, all, Format::Native).unwrap();
+    world.commit(&[(1, "memo")]);
+    world.settle();
+    let everything: Vec<u64> = (1..=41).collect();
+    assert_eq!(world.got[&1].backlog, everything, "the ring holds 3");
+    assert_eq!(world.got[&1].live, [42]);
+}
+
+#[test]
 fn ids_name_the_jobs_a_stream_is_about() {
     let mut world = World::new(small(100));
     let all: Vec<(u64, &str)> = (1..=20).map(|job| (job, "submit")).collect();

@@ -88,9 +88,10 @@ impl Manager {
         self.exec = None;
         for id in self.resources.keys() {
             if let Some(record) = self.jobs.get_mut(id)
-                && matches!(record.exec, Exec::Sent | Exec::Told) {
-                    record.exec = Exec::Maybe;
-                }
+                && matches!(record.exec, Exec::Sent | Exec::Told)
+            {
+                record.exec = Exec::Maybe;
+            }
         }
     }
 
