@@ -16,6 +16,14 @@ test_expect_success 'in a loop under load: no acknowledged job is missing, no bo
 	py rounds ${WEIR_KILL_ROUNDS:-4}
 '
 
+test_expect_success 'any process at any time, node and shepherds too: what is lost says so, and nothing begins twice' '
+	weir_stop &&
+	mkdir harsh &&
+	cd harsh &&
+	weir_instance --runner-arg=--cores=0-1 &&
+	py rounds harsh ${WEIR_KILL_COUNT:-25}
+'
+
 weir_stop
 
 test_done

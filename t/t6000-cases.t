@@ -1,6 +1,6 @@
 #!/bin/sh
 
-test_description='Cases from real bug reports about systems like ours, by their number in cases.md: on a one-slot instance'
+test_description='Cases from real bug reports about systems like ours, by their number: on a one-slot instance'
 
 . "$(dirname "$0")/sharness.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 
-test_description='Cases from real bug reports, by their number in cases.md: with daemons started one by one, relays and stand-ins'
+test_description='Cases from real bug reports, by their number: with daemons started one by one, relays and stand-ins'
 
 . "$(dirname "$0")/sharness.sh"
 

@@ -1,7 +1,6 @@
-"""Cases of /cases.md that need more than a shell: each function is one, named by its number; the .t says what is right."""
+"""Cases from real bug reports that need more than a shell: each function is one, named by its number; t60xx says what is right."""
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys

@@ -20,7 +20,7 @@ import survive
 import tap
 import wire
 
-TWICE_BODY = 'echo "$WEIR_JOB_ID $$" >>ran; until [ -e gate ]; do sleep 0.02; done; exit 4'
+GATED = 'echo "$WEIR_JOB_ID $$" >>ran; until [ -e gate ]; do sleep 0.02; done; exit 4'
 
 # step -> (times the body began at the least and at the most, result, status or None)
 STEPS = {
@@ -47,7 +47,7 @@ def shepherd(step):
     client = wire.Client()
     listener = tap.Tap().catch_up()
     # A body that would not end by itself: if its shepherd dies it must not live on.
-    command = TWICE_BODY if step != "after-exec" else TWICE_BODY.replace("gate", "no-such-gate")
+    command = GATED if step != "after-exec" else GATED.replace("gate", "no-such-gate")
     with open("gate", "w", encoding="ascii"):
         pass
     ident = survive.submit(client, command)
@@ -84,7 +84,7 @@ def node():
     client = wire.Client()
     listener = tap.Tap().catch_up()
     pid = daemons.of("weir-node")
-    ids = [survive.submit(client, TWICE_BODY.replace("gate", "no-such-gate")) for _ in range(2)]
+    ids = [survive.submit(client, GATED.replace("gate", "no-such-gate")) for _ in range(2)]
     wire.until("the bodies began", lambda: all(survive.bodies()[ident] for ident in ids))
     os.kill(pid, signal.SIGKILL)
     listener.all_clean(ids)
@@ -144,7 +144,7 @@ def lost_word(what):
         between.on_frame = on_frame
         hand.runner("--cores=0-1", uri=between.uri)
         client = wire.Client()
-        ident = survive.submit(client, TWICE_BODY)
+        ident = survive.submit(client, GATED)
         if what == "finish":
             with open("gate", "w", encoding="ascii"):
                 pass
