@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(name = "weir-job-info", version)]
 struct Args {
     /// The instance: local:///PATH/socket
-    #[arg(long, env = "WEIR_URI")]
+    #[arg(long, env = "WEIR_URI", value_parser = uri)]
     uri: String,
     /// The instance's state directory
     #[arg(long)]
@@ -44,7 +44,35 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn uri(text: &str) -> Result<String, rpc::uri::UriError> {
+    rpc::uri::socket_path(text)?;
+    Ok(text.to_owned())
+}
+
+/// Exit code for arguments that will be as wrong the next time (EX_CONFIG).
+const STATUS_CONFIG: u8 = 78;
+
+/// What is wrong with the arguments, in one line: whoever started us shows that line. What follows clap's first empty line is how
+/// to use it.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.strip_prefix("error: ").unwrap_or(&text).lines();
+    let lines: Vec<&str> = lines
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    lines.join(" ")
+}
+
 fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            eprintln!("weir-job-info: {}", one_line(&error));
+            return ExitCode::from(STATUS_CONFIG);
+        }
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(
@@ -53,7 +81,7 @@ fn main() -> ExitCode {
         )
         .with_ansi(false)
         .init();
-    match run(Args::parse()) {
+    match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("weir-job-info: {error:#}");
@@ -93,4 +121,26 @@ fn run(args: Args) -> anyhow::Result<()> {
         };
         job_info::run(config, shutdown).await
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_an_argument_is_one_line_with_the_value_and_the_range() {
+        let wrong = |argument| {
+            let all = ["x", "--statedir=/s", "--uri=local:///s/socket", argument];
+            one_line(&Args::try_parse_from(all).unwrap_err())
+        };
+        assert_eq!(
+            wrong("--reconnect=0"),
+            "invalid value '0' for '--reconnect <RECONNECT>': expected seconds from 0.01 to 3600, got \"0\""
+        );
+        assert_eq!(
+            wrong("--frobnicate"),
+            "unexpected argument '--frobnicate' found"
+        );
+    }
 }

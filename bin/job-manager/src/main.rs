@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// it by hand only to look at it alone.
 ///
 /// Exit status: 0 after SIGTERM or SIGINT; 78 when it cannot start until something is mended (the state directory is in use,
-/// not writable, or of a newer schema; the socket path is too long), with one line that says what; 1 when it had to
+/// not writable, or of a newer schema; the socket path is too long; an argument is wrong), with one line that says what; 1 when it had to
 /// stop (a failed write to the store), after which it may simply be started again.
 #[derive(Parser, Debug)]
 #[command(name = "weir-job-manager", version)]
@@ -41,7 +41,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            eprintln!("weir-job-manager: {}", one_line(&error));
+            return ExitCode::from(78);
+        }
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(
@@ -85,5 +92,39 @@ fn main() -> ExitCode {
             eprintln!("weir-job-manager: {text}");
             ExitCode::from(1)
         }
+    }
+}
+
+/// What is wrong with the arguments, in one line: whoever started us shows that line. What follows clap's first empty line is how
+/// to use it.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.strip_prefix("error: ").unwrap_or(&text).lines();
+    let lines: Vec<&str> = lines
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    lines.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_an_argument_is_one_line_with_the_value_and_the_range() {
+        let wrong = |argument| {
+            let all = ["x", "--statedir=/s", argument];
+            one_line(&Args::try_parse_from(all).unwrap_err())
+        };
+        assert_eq!(
+            wrong("--batch-interval=10001"),
+            "invalid value '10001' for '--batch-interval <MS>': 10001 is not in 0..=10000"
+        );
+        assert_eq!(
+            wrong("--frobnicate"),
+            "unexpected argument '--frobnicate' found"
+        );
     }
 }

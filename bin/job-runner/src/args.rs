@@ -5,32 +5,40 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::engine::Config;
+use crate::engine::machine::NODES_MAX;
 use crate::node::NodeConfig;
+
+/// The longest grace, in seconds: a day.
+pub const KILL_GRACE_S_MAX: f64 = 86_400.0;
+/// The most shepherds a node keeps ready.
+pub const SPARES_MAX: usize = 256;
+/// Exit code for arguments that will be as wrong the next time (EX_CONFIG).
+pub const STATUS_CONFIG: u8 = 78;
 
 /// The embedded engine: schedules and runs jobs on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "weir-job-runner", version, about)]
 pub struct Args {
     /// The instance to work for
-    #[arg(long, env = "WEIR_URI", required_unless_present = "node")]
+    #[arg(long, env = "WEIR_URI", required_unless_present = "node", value_parser = uri)]
     pub uri: Option<String>,
     /// The instance's state directory
     #[arg(long)]
     pub statedir: PathBuf,
     /// Present this machine as so many nodes, each with all its cores
-    #[arg(short = 's', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(short = 's', long, default_value_t = 1, value_name = "N", value_parser = nodes)]
     pub nodes: u32,
     /// Cores of each node, as a set of CPU numbers [default: all this process may use]
-    #[arg(long, value_name = "IDSET", value_parser = idset)]
+    #[arg(long, value_name = "IDSET", value_parser = cores)]
     pub cores: Option<sched::Set>,
     /// GPUs of each node [default: those found]
     #[arg(long, value_name = "IDSET", value_parser = idset)]
     pub gpus: Option<sched::Set>,
     /// Seconds between SIGTERM and SIGKILL when a job is to end
-    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS", value_parser = grace)]
     pub kill_grace: f64,
     /// Shepherds each node keeps ready [default: one a core, at most 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = spares)]
     pub spares: Option<usize>,
     /// End all jobs when the process that started the engine ends
     #[arg(long)]
@@ -48,6 +56,54 @@ pub struct Args {
 
 fn idset(text: &str) -> Result<sched::Set, String> {
     sched::Set::parse(text).ok_or_else(|| format!("'{text}' is not a set of numbers such as 0-3,5"))
+}
+
+fn cores(text: &str) -> Result<sched::Set, String> {
+    idset(text).and_then(|cores| {
+        if cores.is_empty() {
+            return Err("expected at least one core".to_owned());
+        }
+        Ok(cores)
+    })
+}
+
+fn nodes(text: &str) -> Result<u32, String> {
+    let nodes = text.parse().ok();
+    nodes
+        .filter(|nodes| (1..=NODES_MAX).contains(nodes))
+        .ok_or_else(|| format!("expected a number of nodes from 1 to {NODES_MAX}"))
+}
+
+fn spares(text: &str) -> Result<usize, String> {
+    let spares = text.parse().ok();
+    spares
+        .filter(|spares| *spares <= SPARES_MAX)
+        .ok_or_else(|| format!("expected a number of shepherds from 0 to {SPARES_MAX}"))
+}
+
+fn grace(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok();
+    seconds
+        .filter(|seconds| (0.0..=KILL_GRACE_S_MAX).contains(seconds))
+        .ok_or_else(|| format!("expected seconds from 0 to {KILL_GRACE_S_MAX}"))
+}
+
+fn uri(text: &str) -> Result<String, String> {
+    rpc::uri::socket_path(text).map_err(|reason| reason.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// What is wrong with the arguments, in one line: whoever started us shows that line.
+#[must_use]
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // What follows the first empty line is how to use it.
+    let lines = text.lines().map(str::trim);
+    lines
+        .take_while(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 impl Args {
@@ -92,4 +148,55 @@ pub enum Role {
     Engine(Config),
     /// The process of one node.
     Node(NodeConfig),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(arguments: &[&str]) -> String {
+        let all = ["x", "--statedir=/s", "--uri=local:///s/socket"];
+        one_line(&Args::try_parse_from(all.iter().chain(arguments)).unwrap_err())
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_argument_is_one_line_with_the_value_and_the_range() {
+        for (arguments, expected) in [
+            (
+                &["-s", "1025"][..],
+                "invalid value '1025' for '--nodes <N>': expected a number of nodes from 1 to 1024",
+            ),
+            (
+                &["-s", "0"],
+                "invalid value '0' for '--nodes <N>': expected a number of nodes from 1 to 1024",
+            ),
+            (
+                &["--kill-grace=nan"],
+                "invalid value 'nan' for '--kill-grace <SECONDS>': expected seconds from 0 to 86400",
+            ),
+            (
+                &["--spares=1000000"],
+                "invalid value '1000000' for '--spares <N>': expected a number of shepherds from 0 to 256",
+            ),
+            (
+                &["--cores="],
+                "invalid value '' for '--cores <IDSET>': expected at least one core",
+            ),
+            (
+                &["--cores=3-1"],
+                "invalid value '3-1' for '--cores <IDSET>': '3-1' is not a set of numbers such as 0-3,5",
+            ),
+            (
+                &["--frobnicate"],
+                "unexpected argument '--frobnicate' found",
+            ),
+        ] {
+            assert_eq!(wrong(arguments), expected);
+        }
+        let missing = Args::try_parse_from(["x", "--uri=local:///s/socket"]).unwrap_err();
+        assert_eq!(
+            one_line(&missing),
+            "the following required arguments were not provided: --statedir <STATEDIR>"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use job_runner::args::{Args, Role};
+use job_runner::args::{Args, Role, STATUS_CONFIG, one_line};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -13,7 +13,14 @@ fn main() -> ExitCode {
     {
         return job_runner::shepherd::main();
     }
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            eprintln!("weir-job-runner: {}", one_line(&error));
+            return ExitCode::from(STATUS_CONFIG);
+        }
+    };
     let stop_with_parent = args.stop_with_parent;
     let role = args.role();
     let filter =

@@ -218,6 +218,35 @@ async fn a_shepherd_that_served_a_job_serves_the_next_as_if_it_were_new() {
 }
 
 #[tokio::test]
+async fn a_node_process_that_was_told_to_go_and_is_found_again_keeps_shepherds_ready_again() {
+    let mut world = World::new(&["--cores", "0-1"]).await;
+    let jobspec = world.script("exec sleep 1000");
+    let r = world.alloc(1, &jobspec).await;
+    world.start(1, &jobspec, &r, false, &ENVIRONMENT());
+    assert_eq!(world.tell(1).await.0, "start");
+    let node = parent(shepherd(&world, 1));
+    world.stop_engine();
+    world.start_engine();
+    world.greet(&[(1, r.clone())]).await;
+    world.start(1, &jobspec, &r, true, &ENVIRONMENT());
+    assert_eq!(world.tell(1).await.0, "reattached");
+    // One that is not kept serves one job.
+    let mut seen = std::collections::HashSet::new();
+    let mut id = 2;
+    loop {
+        assert!(id < 20, "no shepherd served a second job");
+        assert_eq!(world.sh(id, "exit 0").await, ["start", "finish 0"]);
+        if !seen.insert(shepherd(&world, id)) {
+            break;
+        }
+        id += 1;
+    }
+    assert_eq!(parent(shepherd(&world, 1)), node);
+    world.ask("job-exec.cancel", &json!({"id": 1, "type": "cancel"}));
+    assert_eq!(world.told(1).await, ["finish 36608"]);
+}
+
+#[tokio::test]
 async fn shepherds_that_die_before_every_beginning_are_not_tried_for_ever() {
     let mut world = World::without_engine(&["--cores", "0"]);
     world.set_environment("WEIR_SHEPHERD_DIE_AT", "after-claim");

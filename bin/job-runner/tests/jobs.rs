@@ -326,9 +326,79 @@ async fn output_goes_to_files_with_templates_and_labels() {
         json!({"options": {"output": {"stdout": {"type": "file", "path": "/no/such/dir/file"}}}});
     let told = world.run(60, &jobspec).await;
     assert!(
-        told[1].ends_with("/no/such/dir/file: No such file or directory"),
+        told[1].ends_with("output file /no/such/dir/file: No such file or directory"),
         "{told:?}"
     );
+}
+
+#[tokio::test]
+async fn what_a_job_lacks_is_said_to_be_its_directory_or_its_file() {
+    let mut world = World::new(&["--cores", "0"]).await;
+    let file = |path: &str| json!({"type": "file", "path": path});
+    let missing = "/no/such/dir/file";
+    for (id, cwd, options, what) in [
+        (
+            1,
+            "/nope",
+            json!({}),
+            "working directory /nope: No such file or directory",
+        ),
+        (
+            2,
+            "/dev/null",
+            json!({}),
+            "working directory /dev/null: Not a directory",
+        ),
+        (
+            3,
+            "/",
+            json!({"output": {"stdout": file(missing)}}),
+            "output file /no/such/dir/file: No such file or directory",
+        ),
+        (
+            4,
+            "/",
+            json!({"output": {"stderr": file("/")}}),
+            "error output file /: Is a directory",
+        ),
+        (
+            5,
+            "/",
+            json!({"input": {"stdin": file(missing)}}),
+            "input file /no/such/dir/file: No such file or directory",
+        ),
+    ] {
+        let mut jobspec = world.jobspec(&["true"]);
+        jobspec["attributes"]["system"]["cwd"] = json!(cwd);
+        jobspec["attributes"]["system"]["shell"] = json!({ "options": options });
+        let exception = format!(
+            "exception exec: task 0 (host {}): start failed: {what}",
+            host()
+        );
+        assert_eq!(
+            world.run(id, &jobspec).await,
+            ["start", &exception, "finish 32256"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_id_in_a_file_name_is_spelled_as_in_the_jobs_environment() {
+    let mut world = World::new(&["--cores", "0"]).await;
+    let mut jobspec = world.script("echo $WEIR_JOB_ID");
+    jobspec["attributes"]["system"]["shell"] = json!({"options": {"output": {"stdout": {"type": "file", "path": "o.{{id}}.{{jobid.f58}}.{{id.f58plain}}"}}}});
+    for (id, locale, name) in [
+        (1234, "C.UTF-8", "o.ƒNH.ƒNH.fNH"),
+        (1235, "C", "o.fNJ.fNJ.fNJ"),
+    ] {
+        let r = world.alloc(id, &jobspec).await;
+        let environment = json!({"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": locale});
+        world.start(id, &jobspec, &r, false, &environment);
+        assert_eq!(world.told(id).await, ["start", "finish 0"]);
+        world.free(id, &r);
+        let spelled = name.split('.').nth(1).unwrap();
+        assert_eq!(world.read(name), format!("{spelled}\n"), "{name}");
+    }
 }
 
 #[tokio::test]

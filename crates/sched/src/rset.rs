@@ -41,24 +41,45 @@ pub fn to_r(grant: &Grant, nodes: &[NodeSpec], start: Timestamp, end_s: f64, is_
     )
 }
 
-/// What an R holds, and when it ends (infinite if it does not). Ranks and ids this pool does not have are no error here.
+/// Which of `nodes` an R means: the one of that name; of that rank, if the R has no names. A node that is called otherwise is
+/// another one, whatever its rank: the R may be from a time when there were more nodes, or fewer.
 #[must_use]
-pub fn from_r(r: &R) -> (Grant, f64) {
-    let nodes = r
+pub fn rank_of(nodes: &[NodeSpec], rank: u32, host: &str) -> Option<u32> {
+    let there = nodes.get(rank as usize);
+    if there.is_some_and(|node| host.is_empty() || node.host == host) {
+        return Some(rank);
+    }
+    (0u32..)
+        .zip(nodes)
+        .find(|(_, node)| !host.is_empty() && node.host == host)
+        .map(|(rank, _)| rank)
+}
+
+/// What an R holds of `nodes`, and when it ends (infinite if it does not). What it holds of others is left out; ids that a
+/// node does not have are no error here.
+#[must_use]
+pub fn from_r(r: &R, nodes: &[NodeSpec]) -> (Grant, f64) {
+    let mut held: Vec<NodeGrant> = r
         .nodes()
         .into_iter()
-        .map(|part| NodeGrant {
-            rank: part.rank,
-            cores: part.cores.iter().collect(),
-            gpus: part.gpus.iter().collect(),
+        .filter_map(|part| {
+            Some(NodeGrant {
+                rank: rank_of(nodes, part.rank, &part.host)?,
+                cores: part.cores.iter().collect(),
+                gpus: part.gpus.iter().collect(),
+            })
         })
         .collect();
+    held.sort_by_key(|part| part.rank);
     let nslots = r
         .nslots
         .and_then(|nslots| u32::try_from(nslots).ok())
         .unwrap_or(0);
     (
-        Grant { nodes, nslots },
+        Grant {
+            nodes: held,
+            nslots,
+        },
         if r.expiration > 0.0 {
             r.expiration
         } else {
@@ -114,7 +135,7 @@ mod tests {
             r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-3"}},{"rank":"2","children":{"core":"0","gpu":"0"}}],"nodelist":["n-[0-2]"],"starttime":1.5,"expiration":11.5,"nslots":9}}"#
         );
         assert_eq!(
-            from_r(&R::parse(&r.to_json()).unwrap()),
+            from_r(&R::parse(&r.to_json()).unwrap(), &nodes),
             (grant.clone(), 11.5)
         );
         assert_eq!(r.summary(), "rank[0-1]/core[0-3] rank2/core0,gpu0");
@@ -126,6 +147,31 @@ mod tests {
             false,
         );
         assert_eq!((all.nslots, all.expiration), (None, 0.0));
+    }
+
+    #[test]
+    fn a_job_of_another_size_holds_nothing_of_a_node_with_its_rank() {
+        let r = |text: &str| R::parse(text.as_bytes()).unwrap();
+        let ranks = |r: &R, nodes: &[NodeSpec]| -> Vec<u32> {
+            let held = from_r(r, nodes).0.nodes;
+            held.iter().map(|part| part.rank).collect()
+        };
+        let four = r(
+            r#"{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0"}}],"nodelist":["n-[0-3]"],"starttime":0.0,"expiration":0.0}}"#,
+        );
+        assert_eq!(ranks(&four, &nodes(4)), [0, 1, 2, 3]);
+        assert_eq!(ranks(&four, &nodes(2)), [0, 1]);
+        let mut one = nodes(1);
+        one[0].host = "n".to_owned();
+        assert!(ranks(&four, &one).is_empty());
+        // A name counts, also where its rank is another now.
+        one[0].host = "n-2".to_owned();
+        assert_eq!(ranks(&four, &one), [0]);
+        let unnamed = r(
+            r#"{"version":1,"execution":{"R_lite":[{"rank":"1","children":{"core":"0"}}],"nodelist":[],"starttime":0.0,"expiration":0.0}}"#,
+        );
+        assert_eq!(ranks(&unnamed, &nodes(2)), [1]);
+        assert!(ranks(&unnamed, &nodes(1)).is_empty());
     }
 
     #[test]

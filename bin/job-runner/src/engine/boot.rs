@@ -6,8 +6,6 @@
 use std::io;
 use std::path::Path;
 
-use sched::Grant;
-
 use crate::paths;
 use crate::proc;
 use crate::shepherd::claim::mark_given_out;
@@ -29,21 +27,21 @@ impl Boot {
         }
     }
 
-    /// A job holds resources: if that is from an earlier boot, it is marked. True if it was.
+    /// A job holds resources on nodes of these ranks: if that is from an earlier boot, it is marked. True if it was.
     pub(crate) fn given_out(
         &self,
         statedir: &Path,
         id: job::JobId,
-        grant: &Grant,
+        ranks: &[u32],
     ) -> io::Result<bool> {
         if self.new.is_none() {
             return Ok(false);
         }
         let dir = paths::job(statedir, id.0);
-        let nnodes = u32::try_from(grant.nodes.len()).unwrap_or(u32::MAX);
+        let nnodes = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         let mut marked = false;
-        for part in &grant.nodes {
-            marked |= mark_given_out(&dir, part.rank, nnodes)?;
+        for rank in ranks {
+            marked |= mark_given_out(&dir, *rank, nnodes)?;
         }
         Ok(marked)
     }
@@ -60,31 +58,21 @@ impl Boot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::{NodeGrant, Set};
 
     #[test]
     fn only_the_first_hello_of_a_boot_marks() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(paths::jobs(dir.path())).unwrap();
-        let part = |rank| NodeGrant {
-            rank,
-            cores: Set::first(1),
-            gpus: Set::new(),
-        };
-        let grant = Grant {
-            nodes: vec![part(0), part(1)],
-            nslots: 2,
-        };
         std::fs::write(paths::engine_boot(dir.path()), "another boot\n").unwrap();
         let mut boot = Boot::look(dir.path());
-        assert!(boot.given_out(dir.path(), job::JobId(1), &grant).unwrap());
+        assert!(boot.given_out(dir.path(), job::JobId(1), &[0, 1]).unwrap());
         assert!(
             dir.path().join("jobs/1/claim.0").exists()
                 && dir.path().join("jobs/1/claim.1").exists()
         );
         boot.done(dir.path()).unwrap();
         let again = Boot::look(dir.path());
-        assert!(!again.given_out(dir.path(), job::JobId(2), &grant).unwrap());
+        assert!(!again.given_out(dir.path(), job::JobId(2), &[0]).unwrap());
         assert!(!dir.path().join("jobs/2").exists());
     }
 }

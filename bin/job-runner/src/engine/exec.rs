@@ -8,16 +8,22 @@
 //! A fact may come twice, from a node process that was asked again; the second changes nothing. When the job-manager went away
 //! and says `start` again, all that is known is told again: it takes what is new to it. Pure: what is to be sent is put into
 //! [`Out`]s.
+//!
+//! A part belongs to a place of the [`Roster`]: one of our nodes, or one that is leaving. One that belongs nowhere is over from the
+//! beginning, and its job gets an exception; then nothing of the job is begun, only what runs already is looked after.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use job::JobId;
 use protocol::exec::StartRequest;
+use sched::NodeSpec;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::engine::orders::{self, OrderError, Site};
+use crate::engine::roster::{Gone, Roster};
 use crate::messages::{Ended, Exception, Fact, ToNode, ToShepherd};
+use crate::order::Order;
 
 /// What the book wants sent.
 #[derive(Debug)]
@@ -26,7 +32,11 @@ pub(crate) enum Out {
     /// A response to the job's `start` request: JSON without NUL.
     Answer { id: JobId, payload: Vec<u8> },
     /// A message to a node process.
-    Node { rank: u32, message: ToNode },
+    Node { place: u32, message: ToNode },
+    /// A node that is leaving has jobs: it is to be looked after.
+    Join { place: u32, name: String },
+    /// It has none any more.
+    Leave { place: u32 },
     /// The job's last process is gone: what it held can be given out.
     Freed(JobId),
     /// A job on several nodes is over: its exec eventlog wants its last entries.
@@ -36,6 +46,8 @@ pub(crate) enum Out {
 #[derive(Debug)]
 struct Part {
     rank: u32,
+    /// None if its node is gone.
+    place: Option<u32>,
     order: Box<RawValue>,
     started: bool,
     ended: Option<Ended>,
@@ -48,6 +60,10 @@ struct Active {
     parts: Vec<Part>,
     /// The job-manager knows that it started, from before this engine.
     reattach: bool,
+    /// A part is on a node that is gone: the others are not begun either.
+    crippled: bool,
+    /// It was told to end, which a node process that was away does not know.
+    cancelled: bool,
     start_told: bool,
     exceptions: Vec<Exception>,
     over: bool,
@@ -57,6 +73,7 @@ struct Active {
 #[derive(Debug)]
 pub(crate) struct Exec {
     site: Site,
+    roster: Roster,
     jobs: HashMap<JobId, Active>,
     started: u64,
     finished: u64,
@@ -98,9 +115,10 @@ fn answer<D: Serialize>(id: JobId, kind: &str, data: D, out: &mut Vec<Out>) {
 }
 
 impl Exec {
-    pub(crate) fn new(site: Site) -> Exec {
+    pub(crate) fn new(site: Site, nodes: Vec<NodeSpec>) -> Exec {
         Exec {
             site,
+            roster: Roster::new(nodes),
             jobs: HashMap::new(),
             started: 0,
             finished: 0,
@@ -140,64 +158,102 @@ impl Exec {
         }
         match orders::orders(request, &self.site) {
             Ok(orders) => {
-                let dir = orders
-                    .first()
-                    .map(|order| order.dir.clone())
-                    .unwrap_or_default();
-                let parts: Vec<Part> = orders
-                    .iter()
-                    .filter_map(|order| {
-                        Some(Part {
-                            rank: order.rank,
-                            order: to_raw_value(order).ok()?,
-                            started: false,
-                            ended: None,
-                        })
-                    })
-                    .collect();
-                let job = Active {
+                self.started += 1;
+                let mut job = Active {
                     userid: request.userid,
-                    dir,
-                    parts,
+                    dir: orders
+                        .first()
+                        .map(|order| order.dir.clone())
+                        .unwrap_or_default(),
+                    parts: Vec::with_capacity(orders.len()),
                     reattach: request.reattach,
+                    crippled: false,
+                    cancelled: false,
                     start_told: false,
                     exceptions: Vec::new(),
                     over: false,
                 };
-                self.started += 1;
                 if request.reattach {
                     answer(id, "reattached", Nothing {}, out);
                 }
-                out.extend(
-                    job.parts
-                        .iter()
-                        .map(|part| send(id, &job, part, request.reattach)),
-                );
+                for order in &orders {
+                    self.add_part(id, &mut job, order, out);
+                }
+                let parts = job.parts.iter().filter(|part| part.ended.is_none());
+                out.extend(parts.filter_map(|part| send(id, &job, part)));
+                let crippled = job.crippled;
                 self.jobs.insert(id, job);
+                if crippled {
+                    self.advance(id, out);
+                }
             }
             Err(error) => refuse(id, &error, out),
         }
     }
 
+    fn add_part(&mut self, id: JobId, job: &mut Active, order: &Order, out: &mut Vec<Out>) {
+        let mut part = Part {
+            rank: order.rank,
+            place: None,
+            order: RawValue::NULL.to_owned(),
+            started: false,
+            ended: None,
+        };
+        match self.place(job, order, out) {
+            Ok(place) => {
+                part.place = Some(place);
+                // An order always has a JSON form.
+                part.order = to_raw_value(order).unwrap_or_default();
+            }
+            Err(gone) => {
+                job.crippled = true;
+                let exception = Exception::fatal("node-fail", gone.to_string());
+                note(id, &mut job.exceptions, exception, out);
+                part.ended = Some(Ended::default());
+            }
+        }
+        job.parts.push(part);
+    }
+
+    /// Where a part belongs.
+    fn place(&mut self, job: &Active, order: &Order, out: &mut Vec<Out>) -> Result<u32, Gone> {
+        let found = self.roster.add_part(order.rank, &order.host)?;
+        let place = found.place;
+        if found.is_new {
+            let name = order.host.clone();
+            out.push(Out::Join { place, name });
+        }
+        // What a node process says is of a job, not of a rank.
+        if job.parts.iter().any(|part| part.place == Some(place)) {
+            self.roster.drop_part(place);
+            let name = order.host.clone();
+            return Err(Gone::Twice { name });
+        }
+        Ok(place)
+    }
+
     /// A node process is there (again): it is asked for all parts that are its own and not over.
-    pub(crate) fn node_up(&self, rank: u32, out: &mut Vec<Out>) {
+    pub(crate) fn node_up(&self, place: u32, out: &mut Vec<Out>) {
         for (id, job) in &self.jobs {
             for part in job
                 .parts
                 .iter()
-                .filter(|part| part.rank == rank && part.ended.is_none())
+                .filter(|part| part.place == Some(place) && part.ended.is_none())
             {
-                out.push(send(*id, job, part, job.reattach || part.started));
+                out.extend(send(*id, job, part));
+                if job.cancelled {
+                    out.extend(tell(*id, part, &ToShepherd::Cancel {}));
+                }
             }
         }
     }
 
     /// A node process tells something of one part.
-    pub(crate) fn fact(&mut self, id: JobId, rank: u32, fact: Fact, out: &mut Vec<Out>) {
+    pub(crate) fn fact(&mut self, id: JobId, place: u32, fact: Fact, out: &mut Vec<Out>) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.over) else {
             return;
         };
-        let Some(part) = job.parts.iter_mut().find(|part| part.rank == rank) else {
+        let Some(part) = job.parts.iter_mut().find(|part| part.place == Some(place)) else {
             return;
         };
         match fact {
@@ -268,20 +324,13 @@ impl Exec {
         let Some(job) = self.jobs.get(&id) else {
             return;
         };
-        for part in job.parts.iter().filter(|part| part.ended.is_none()) {
-            out.push(Out::Node {
-                rank: part.rank,
-                message: ToNode::Tell {
-                    id: id.0,
-                    what: what.clone(),
-                },
-            });
-        }
+        let parts = job.parts.iter().filter(|part| part.ended.is_none());
+        out.extend(parts.filter_map(|part| tell(id, part, what)));
     }
 
     /// A fatal exception was raised: the job shall end. One that we raised ourselves has been acted on already.
-    pub(crate) fn cancel(&self, id: JobId, kind: &str, out: &mut Vec<Out>) {
-        let Some(job) = self.jobs.get(&id) else {
+    pub(crate) fn cancel(&mut self, id: JobId, kind: &str, out: &mut Vec<Out>) {
+        let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
         let alone = job.parts.len() == 1;
@@ -291,6 +340,7 @@ impl Exec {
                 .iter()
                 .any(|exception| exception.severity == 0 && exception.kind == kind))
         {
+            job.cancelled = true;
             self.tell(id, &ToShepherd::Cancel {}, out);
         }
     }
@@ -300,32 +350,51 @@ impl Exec {
         if self.is_running(id) {
             return false;
         }
-        if let Some(job) = self.jobs.remove(&id) {
-            for part in job.parts {
-                out.push(Out::Node {
-                    rank: part.rank,
-                    message: ToNode::Forget { id: id.0 },
-                });
+        let parts = self.jobs.remove(&id).map(|job| job.parts);
+        for place in parts.into_iter().flatten().filter_map(|part| part.place) {
+            let message = ToNode::Forget { id: id.0 };
+            out.push(Out::Node { place, message });
+            if self.roster.drop_part(place) {
+                out.push(Out::Leave { place });
             }
         }
         true
     }
+
+    /// These are all the jobs that hold resources: of others that are over, the job-manager has the end.
+    pub(crate) fn held(&mut self, held: &HashSet<JobId>, out: &mut Vec<Out>) {
+        let jobs = self.jobs.iter();
+        let stored: Vec<JobId> = jobs
+            .filter(|(id, job)| job.over && !held.contains(id))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in stored {
+            self.freed(id, out);
+        }
+    }
 }
 
-fn send(id: JobId, job: &Active, part: &Part, reattach: bool) -> Out {
-    let nnodes = u32::try_from(job.parts.len()).unwrap_or(u32::MAX);
+/// Asks a part's node process for it; to begin it, if that may be.
+fn send(id: JobId, job: &Active, part: &Part) -> Option<Out> {
     let message = ToNode::Start {
         id: id.0,
         rank: part.rank,
-        nnodes,
+        nnodes: u32::try_from(job.parts.len()).unwrap_or(u32::MAX),
         dir: job.dir.clone(),
-        reattach,
+        reattach: job.reattach || job.crippled || part.started,
         order: part.order.clone(),
     };
-    Out::Node {
-        rank: part.rank,
-        message,
-    }
+    let place = part.place?;
+    Some(Out::Node { place, message })
+}
+
+fn tell(id: JobId, part: &Part, what: &ToShepherd) -> Option<Out> {
+    let message = ToNode::Tell {
+        id: id.0,
+        what: what.clone(),
+    };
+    let place = part.place?;
+    Some(Out::Node { place, message })
 }
 
 fn refuse(id: JobId, error: &OrderError, out: &mut Vec<Out>) {
@@ -376,184 +445,4 @@ fn tell_end(id: JobId, job: &Active, out: &mut Vec<Out>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn exec() -> Exec {
-        Exec::new(Site {
-            statedir: "/s".into(),
-            uri: "u".into(),
-            kill_grace_s: 5.0,
-            userid: 7,
-        })
-    }
-
-    fn start(exec: &mut Exec, ranks: &str, reattach: bool) -> Vec<String> {
-        let text = json!({
-            "id": 9, "userid": 7, "reattach": reattach,
-            "jobspec": {
-                "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
-                "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
-                "attributes": {"system": {"duration": 0}}, "version": 1
-            },
-            "R": {"version": 1, "execution": {
-                "R_lite": [{"rank": ranks, "children": {"core": "0"}}], "nodelist": [], "starttime": 0.0, "expiration": 0.0
-            }}
-        })
-        .to_string();
-        let mut out = Vec::new();
-        exec.start(&serde_json::from_str(&text).unwrap(), &mut out);
-        said(&out)
-    }
-
-    fn said(out: &[Out]) -> Vec<String> {
-        out.iter()
-            .map(|out| match out {
-                Out::Answer { payload, .. } => {
-                    let value: Value = serde_json::from_slice(payload).unwrap();
-                    format!("{} {}", value["type"].as_str().unwrap(), value["data"])
-                }
-                Out::Node {
-                    rank,
-                    message: ToNode::Start { reattach, .. },
-                } => format!("node {rank} start {reattach}"),
-                Out::Node { rank, message } => {
-                    format!("node {rank} {}", serde_json::to_string(message).unwrap())
-                }
-                Out::Freed(_) => "freed".to_owned(),
-                Out::Complete { status, .. } => format!("complete {status}"),
-            })
-            .collect()
-    }
-
-    fn fact(exec: &mut Exec, rank: u32, fact: Fact) -> Vec<String> {
-        let mut out = Vec::new();
-        exec.fact(JobId(9), rank, fact, &mut out);
-        said(&out)
-    }
-
-    fn ended(status: i32) -> Fact {
-        Fact::Ended(Ended {
-            status: Some(status),
-            exceptions: Vec::new(),
-        })
-    }
-
-    const FINISHED: &str = r#"finish {"status":256,"release":{"ranks":"all","final":true}}"#;
-
-    #[test]
-    fn a_job_is_started_told_of_and_forgotten() {
-        let mut exec = exec();
-        assert_eq!(start(&mut exec, "0", false), ["node 0 start false"]);
-        assert_eq!(fact(&mut exec, 0, Fact::Started), ["start {}"]);
-        assert!(
-            fact(&mut exec, 0, Fact::Started).is_empty(),
-            "a fact told twice"
-        );
-        assert!(exec.is_running(JobId(9)));
-        assert_eq!(fact(&mut exec, 0, ended(256)), [FINISHED, "freed"]);
-        assert!(fact(&mut exec, 0, ended(256)).is_empty());
-        let mut out = Vec::new();
-        assert!(exec.freed(JobId(9), &mut out));
-        assert_eq!(said(&out), [r#"node 0 {"forget":{"id":9}}"#]);
-        assert_eq!(exec.counts(), (0, 1, 1));
-    }
-
-    #[test]
-    fn a_job_manager_that_comes_back_is_told_everything_again_and_nothing_is_begun_twice() {
-        let mut exec = exec();
-        let _ = start(&mut exec, "0", false);
-        let _ = fact(&mut exec, 0, Fact::Started);
-        assert_eq!(start(&mut exec, "0", true), ["reattached {}"]);
-        let _ = fact(
-            &mut exec,
-            0,
-            Fact::Exception(Exception::fatal("timeout", "n")),
-        );
-        let _ = fact(&mut exec, 0, ended(256));
-        let again = [
-            r#"exception {"severity":0,"type":"timeout","note":"n"}"#,
-            "start {}",
-            FINISHED,
-        ];
-        assert_eq!(
-            start(&mut exec, "0", false),
-            again,
-            "it did not even store the start"
-        );
-    }
-
-    #[test]
-    fn several_parts_make_one_job() {
-        let mut exec = exec();
-        assert_eq!(
-            start(&mut exec, "0-1", false),
-            ["node 0 start false", "node 1 start false"]
-        );
-        assert!(fact(&mut exec, 1, Fact::Started).is_empty());
-        assert_eq!(fact(&mut exec, 0, Fact::Started), ["start {}"]);
-        assert!(fact(&mut exec, 0, ended(0)).is_empty());
-        let mut out = Vec::new();
-        exec.node_up(1, &mut out);
-        exec.node_up(0, &mut out);
-        assert_eq!(
-            said(&out),
-            ["node 1 start true"],
-            "only what is not over, and never begun again"
-        );
-        assert_eq!(
-            fact(&mut exec, 1, ended(256)),
-            [FINISHED, "complete 256", "freed"]
-        );
-    }
-
-    #[test]
-    fn a_lost_job_is_released_without_a_status() {
-        let mut exec = exec();
-        assert_eq!(
-            start(&mut exec, "0", true),
-            ["reattached {}", "node 0 start true"]
-        );
-        let lost = Ended {
-            status: None,
-            exceptions: vec![Exception::fatal("exec", "lost: x")],
-        };
-        assert_eq!(
-            fact(&mut exec, 0, Fact::Ended(lost)),
-            [
-                r#"exception {"severity":0,"type":"exec","note":"lost: x"}"#,
-                r#"release {"ranks":"all","final":true}"#,
-                "freed"
-            ]
-        );
-    }
-
-    #[test]
-    fn resources_are_not_free_before_the_last_process_is_gone() {
-        let mut exec = exec();
-        let _ = start(&mut exec, "0", false);
-        assert!(!exec.freed(JobId(9), &mut Vec::new()));
-        let _ = fact(&mut exec, 0, ended(0));
-        assert!(exec.freed(JobId(9), &mut Vec::new()));
-    }
-
-    #[test]
-    fn our_own_exception_is_not_a_second_reason_to_kill() {
-        let mut exec = exec();
-        let _ = start(&mut exec, "0", false);
-        let _ = fact(
-            &mut exec,
-            0,
-            Fact::Exception(Exception::fatal("timeout", "n")),
-        );
-        let mut out = Vec::new();
-        exec.cancel(JobId(9), "timeout", &mut out);
-        assert!(out.is_empty());
-        exec.cancel(JobId(9), "cancel", &mut out);
-        assert_eq!(
-            said(&out),
-            [r#"node 0 {"tell":{"id":9,"what":{"cancel":{}}}}"#]
-        );
-    }
-}
+mod tests;

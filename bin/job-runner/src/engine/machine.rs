@@ -2,6 +2,8 @@
 
 use sched::{NodeSpec, Set};
 
+/// Nodes one machine may be presented as: each has a process.
+pub const NODES_MAX: u32 = 1024;
 /// Jobs offered to the scheduler at a time, at least.
 const LIMIT_MIN: u32 = 16;
 

@@ -9,17 +9,19 @@
 //!
 //! One loop takes in what comes first: messages of the job-manager, facts of the node processes, the wish to end. The book of the
 //! executor outlives a connection, the scheduler is made anew with each: `sched-hello` says what is held. When the job-manager is
-//! away jobs go on, and a connection is tried every second.
+//! away jobs go on, and a connection is tried every second. Jobs of an engine with other nodes are taken over with them (`roster`).
 //!
 //! What a job held is given out again as soon as its last process is gone, in the same turn in which that is reported: the
 //! job-manager reads the report first and the next grant after it, so both fit into one of its commits.
 
 mod boot;
+mod connect;
 pub(crate) mod exec;
 pub mod machine;
 mod nodes;
 pub mod orders;
 mod requests;
+mod roster;
 mod serve;
 mod session;
 mod stdin;

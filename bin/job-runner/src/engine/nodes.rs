@@ -1,8 +1,10 @@
 //! Links to the node processes: reached if they are there, started if they are not, started again when they die.
 //!
-//! One task a node. The engine talks to it through [`Nodes`]; what it says comes as [`NodeEvent`]s on one queue.
+//! One task a node. The engine talks to it through [`Nodes`]; what it says comes as [`NodeEvent`]s on one queue. Nodes are
+//! called by their place (see `roster`); leaving ones come and go while the engine runs.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::messages::{FromNode, ToNode, from_line, to_line};
 use crate::node::READY_LINE;
@@ -36,7 +38,7 @@ pub(crate) struct NodeSetup {
 /// What a link brings.
 #[derive(Debug)]
 pub(crate) enum NodeEvent {
-    /// The node process can be talked to.
+    /// The node process of that place can be talked to.
     Up(u32),
     /// It said this.
     Said(u32, FromNode),
@@ -47,56 +49,71 @@ pub(crate) enum NodeEvent {
 /// All links.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    links: Vec<mpsc::Sender<Vec<u8>>>,
+    setup: NodeSetup,
+    links: HashMap<u32, mpsc::Sender<Vec<u8>>>,
+    events: mpsc::Sender<NodeEvent>,
     tasks: JoinSet<()>,
 }
 
 impl Nodes {
-    /// Starts the links; ranks are places in `names`.
-    pub(crate) fn start(
-        names: &[String],
-        setup: &NodeSetup,
-    ) -> anyhow::Result<(Nodes, mpsc::Receiver<NodeEvent>)> {
+    /// Starts the links of our own nodes; ranks are places in `names`.
+    pub(crate) fn start(names: &[String], setup: NodeSetup) -> (Nodes, mpsc::Receiver<NodeEvent>) {
         let (events, heard) = mpsc::channel(1024);
+        let spares = setup.spares;
         let mut nodes = Nodes {
-            links: Vec::new(),
+            setup,
+            links: HashMap::new(),
+            events,
             tasks: JoinSet::new(),
         };
         for (rank, name) in (0u32..).zip(names) {
-            let dir = ShortDir::open(&setup.statedir).with_context(|| {
-                format!(
-                    "failed to open the state directory {}",
-                    setup.statedir.display()
-                )
-            })?;
-            let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
-            nodes.links.push(lines);
-            nodes.tasks.spawn(link(
-                rank,
-                name.clone(),
-                setup.clone(),
-                dir,
-                queue,
-                events.clone(),
-            ));
+            nodes.add(rank, name.clone(), spares);
         }
-        Ok((nodes, heard))
+        (nodes, heard)
+    }
+
+    fn add(&mut self, place: u32, name: String, spares: usize) {
+        let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
+        self.links.insert(place, lines);
+        let setup = NodeSetup {
+            spares,
+            ..self.setup.clone()
+        };
+        self.tasks
+            .spawn(link(place, name, setup, queue, self.events.clone()));
+    }
+
+    /// Looks after a node that is leaving: no shepherds are kept ready for it.
+    pub(crate) fn join(&mut self, place: u32, name: String) {
+        info!(
+            node = name,
+            "none of this engine's: looked after until its jobs are gone"
+        );
+        self.add(place, name, 0);
+    }
+
+    /// A leaving node's last job is gone: its process may end.
+    pub(crate) fn leave(&mut self, place: u32) {
+        self.send(place, &ToNode::Retire {});
+        // The link ends when it has passed that on.
+        self.links.remove(&place);
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// Sends a message. One to a node that is down is dropped: it is asked again for all it should know when it comes back.
-    pub(crate) fn send(&self, rank: u32, message: &ToNode) {
-        let Some(link) = self.links.get(rank as usize) else {
+    pub(crate) fn send(&self, place: u32, message: &ToNode) {
+        let Some(link) = self.links.get(&place) else {
             return;
         };
         if link.try_send(to_line(message)).is_err() {
-            warn!(node = rank, "a node process does not take what it is told");
+            warn!(node = place, "a node process does not take what it is told");
         }
     }
 
     /// Tells all node processes to end when they have no jobs left.
     pub(crate) async fn retire(mut self) {
-        for rank in 0..u32::try_from(self.links.len()).unwrap_or(0) {
-            self.send(rank, &ToNode::Retire {});
+        for place in self.links.keys() {
+            self.send(*place, &ToNode::Retire {});
         }
         self.links.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -105,25 +122,23 @@ impl Nodes {
 }
 
 async fn link(
-    rank: u32,
+    place: u32,
     name: String,
     setup: NodeSetup,
-    dir: ShortDir,
     mut queue: mpsc::Receiver<Vec<u8>>,
     events: mpsc::Sender<NodeEvent>,
 ) {
-    let socket = dir.path(&paths::node_socket(&name));
     loop {
-        match reach(&name, &setup, &socket).await {
+        match reach(&name, &setup).await {
             Ok(stream) => {
                 // What was meant for the one before is of no use to this one.
                 while queue.try_recv().is_ok() {}
-                if events.send(NodeEvent::Up(rank)).await.is_err()
-                    || talk(rank, stream, &mut queue, &events).await
+                if events.send(NodeEvent::Up(place)).await.is_err()
+                    || talk(place, stream, &mut queue, &events).await
                 {
                     return;
                 }
-                if events.send(NodeEvent::Down(rank)).await.is_err() {
+                if events.send(NodeEvent::Down(place)).await.is_err() {
                     return;
                 }
                 debug!(node = name, "the node process hung up");
@@ -147,15 +162,19 @@ async fn closed(queue: &mut mpsc::Receiver<Vec<u8>>) {
     while queue.recv().await.is_some() {}
 }
 
-async fn reach(name: &str, setup: &NodeSetup, socket: &Path) -> anyhow::Result<UnixStream> {
-    if let Ok(stream) = UnixStream::connect(socket).await {
+async fn reach(name: &str, setup: &NodeSetup) -> anyhow::Result<UnixStream> {
+    let dir = ShortDir::open(&setup.statedir).with_context(|| {
+        let statedir = setup.statedir.display();
+        format!("failed to open the state directory {statedir}")
+    })?;
+    let socket = dir.path(&paths::node_socket(name));
+    if let Ok(stream) = UnixStream::connect(&socket).await {
         return Ok(stream);
     }
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("weir-node")
-        .arg("--node")
-        .arg(name)
+        .arg(format!("--node={name}"))
         .arg("--statedir")
         .arg(&setup.statedir);
     command.arg("--spares").arg(setup.spares.to_string());
@@ -175,7 +194,7 @@ async fn reach(name: &str, setup: &NodeSetup, socket: &Path) -> anyhow::Result<U
         let _ = child.wait().await;
     });
     match ready {
-        Ok(Some(line)) if line == READY_LINE => UnixStream::connect(socket)
+        Ok(Some(line)) if line == READY_LINE => UnixStream::connect(&socket)
             .await
             .context("failed to connect to it"),
         Ok(_) => anyhow::bail!("it ended before it was ready"),
@@ -185,7 +204,7 @@ async fn reach(name: &str, setup: &NodeSetup, socket: &Path) -> anyhow::Result<U
 
 /// Moves lines both ways. True if the engine is ending.
 async fn talk(
-    rank: u32,
+    place: u32,
     mut stream: UnixStream,
     queue: &mut mpsc::Receiver<Vec<u8>>,
     events: &mpsc::Sender<NodeEvent>,
@@ -201,11 +220,11 @@ async fn talk(
                 }
                 match from_line::<FromNode>(&line) {
                     Ok(message) => {
-                        if events.send(NodeEvent::Said(rank, message)).await.is_err() {
+                        if events.send(NodeEvent::Said(place, message)).await.is_err() {
                             return true;
                         }
                     }
-                    Err(error) => warn!(node = rank, %error, "a node process said what is no message"),
+                    Err(error) => warn!(node = place, %error, "a node process said what is no message"),
                 }
                 line.clear();
             }

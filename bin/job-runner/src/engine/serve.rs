@@ -1,14 +1,13 @@
 //! The engine's loop, and what each request of the services does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use job::{JobId, Timestamp};
-use rpc::client::{Connection, Receiver};
+use rpc::client::Receiver;
 use sched::{Action, Input, NodeSpec, Sched, Set, rset};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -16,6 +15,7 @@ use tracing::{debug, error, info, warn};
 use wire::{Message, Request, errno, json_payload, parse_json};
 
 use crate::engine::boot::Boot;
+use crate::engine::connect::{Connecting, RECONNECT_AFTER, connect};
 use crate::engine::exec::{Exec, Out};
 use crate::engine::machine;
 use crate::engine::nodes::{NodeEvent, NodeSetup, Nodes};
@@ -25,9 +25,6 @@ use crate::engine::session::{Progress, Session};
 use crate::engine::stdin::PendingStdin;
 use crate::messages::{FromNode, ToShepherd};
 use crate::paths;
-
-/// Pause before the job-manager is tried again; up to half as much is added at random.
-const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -64,6 +61,8 @@ pub(super) struct Engine {
     pub(super) stdin: HashMap<u64, PendingStdin>,
     pub(super) next_stdin: u64,
     actions: Vec<Action>,
+    /// Jobs named by the hello so far.
+    held: HashSet<JobId>,
 }
 
 fn now() -> Timestamp {
@@ -95,7 +94,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     };
     let supervisor = config.supervisor.map(crate::node::watch).transpose()?;
     let names: Vec<String> = specs.iter().map(|node| node.host.clone()).collect();
-    let (nodes, mut heard) = Nodes::start(&names, &setup)?;
+    let (nodes, mut heard) = Nodes::start(&names, setup);
     let site = Site {
         statedir: config.statedir.clone(),
         uri: config.uri.clone(),
@@ -105,8 +104,8 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     let mut engine = Engine {
         sched: Sched::new(specs.clone()),
         up: vec![false; specs.len()],
+        exec: Exec::new(site, specs.clone()),
         specs,
-        exec: Exec::new(site),
         nodes,
         boot: Boot::look(&config.statedir),
         statedir: config.statedir.clone(),
@@ -115,6 +114,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         stdin: HashMap::new(),
         next_stdin: 0,
         actions: Vec::new(),
+        held: HashSet::new(),
     };
     tokio::pin!(shutdown);
     let mut receiver: Option<Receiver> = None;
@@ -169,36 +169,6 @@ fn take_all(heard: &mut mpsc::Receiver<NodeEvent>, engine: &mut Engine) {
     }
 }
 
-type Connecting = Pin<Box<dyn Future<Output = (Connection, String)>>>;
-
-/// Connects, after a pause, as often as it takes.
-async fn connect(config: Config, pause: Duration) -> (Connection, String) {
-    let mut pause = pause;
-    let mut complained = false;
-    loop {
-        let jitter = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.subsec_nanos() % 512);
-        tokio::time::sleep(pause + pause.mul_f64(f64::from(jitter) / 1024.0)).await;
-        pause = RECONNECT_AFTER;
-        match attempt(&config).await {
-            Ok(found) => return found,
-            Err(reason) if complained => debug!("{reason:#}"),
-            Err(reason) => warn!("{reason:#}; trying again"),
-        }
-        complained = true;
-    }
-}
-
-async fn attempt(config: &Config) -> anyhow::Result<(Connection, String)> {
-    let path = rpc::uri::socket_path(&config.uri)?;
-    let connection = Connection::connect(&path).await?;
-    let key_path = config.statedir.join("key");
-    let key = std::fs::read_to_string(&key_path)
-        .with_context(|| format!("failed to read the instance key {}", key_path.display()))?;
-    Ok((connection, key.trim().to_owned()))
-}
-
 async fn receive(
     receiver: &mut Option<Receiver>,
     messages: &mut Vec<Message>,
@@ -216,6 +186,7 @@ impl Engine {
     /// A new connection: the scheduler starts from what the job-manager says is held.
     fn begin(&mut self, session: Session) {
         self.session = Some(session);
+        self.held.clear();
         self.sched = Sched::new(self.specs.clone());
         for (rank, up) in (0u32..).zip(self.up.clone()) {
             self.sched
@@ -234,10 +205,14 @@ impl Engine {
                 match session.handle(response)? {
                     Progress::Held(payload) => self.held(&payload),
                     Progress::Step => Ok(()),
-                    Progress::AllHeld => self
-                        .boot
-                        .done(&self.statedir)
-                        .context("failed to write down the machine's boot id"),
+                    Progress::AllHeld => {
+                        let mut out = Vec::new();
+                        self.exec.held(&std::mem::take(&mut self.held), &mut out);
+                        self.perform(out)?;
+                        self.boot
+                            .done(&self.statedir)
+                            .context("failed to write down the machine's boot id")
+                    }
                     Progress::Ready => {
                         info!(jobs = self.sched.holding(), "ready for jobs");
                         Ok(())
@@ -250,8 +225,9 @@ impl Engine {
 
     fn held(&mut self, payload: &[u8]) -> anyhow::Result<()> {
         let job: protocol::sched::HelloResponse<'_> = parse_json(payload)?;
-        let (grant, end_s) = match job.r.map(|r| job::R::parse(r.get().as_bytes())) {
-            Some(Ok(r)) => rset::from_r(&r),
+        self.held.insert(job.id);
+        let r = match job.r.map(|r| job::R::parse(r.get().as_bytes())) {
+            Some(Ok(r)) => r,
             Some(Err(reason)) => {
                 error!(job = %job.id, "its R cannot be read, what it holds is not known: {reason}");
                 return Ok(());
@@ -261,9 +237,11 @@ impl Engine {
                 return Ok(());
             }
         };
-        if self.boot.given_out(&self.statedir, job.id, &grant)? {
+        let ranks: Vec<u32> = r.nodes().iter().map(|node| node.rank).collect();
+        if self.boot.given_out(&self.statedir, job.id, &ranks)? {
             warn!(job = %job.id, "given out before the machine was restarted: not begun again");
         }
+        let (grant, end_s) = rset::from_r(&r, &self.specs);
         self.sched.handle(
             now(),
             Input::Hello {
@@ -500,24 +478,24 @@ impl Engine {
 
     fn node(&mut self, event: NodeEvent) {
         let done = match event {
-            NodeEvent::Up(rank) => {
+            NodeEvent::Up(place) => {
                 let mut out = Vec::new();
-                self.exec.node_up(rank, &mut out);
-                self.set_up(rank, true);
+                self.exec.node_up(place, &mut out);
+                self.set_up(place, true);
                 self.perform(out)
             }
-            NodeEvent::Down(rank) => {
-                warn!(node = rank, "node down");
-                self.set_up(rank, false);
+            NodeEvent::Down(place) => {
+                warn!(node = place, "node down");
+                self.set_up(place, false);
                 self.act()
             }
             NodeEvent::Said(_, FromNode::Hello { name, pid, jobs }) => {
                 info!(node = name, pid, jobs = jobs.len(), "node up");
                 Ok(())
             }
-            NodeEvent::Said(rank, FromNode::Job { id, fact }) => {
+            NodeEvent::Said(place, FromNode::Job { id, fact }) => {
                 let mut out = Vec::new();
-                self.exec.fact(JobId(id), rank, fact, &mut out);
+                self.exec.fact(JobId(id), place, fact, &mut out);
                 self.perform(out)
             }
             NodeEvent::Said(_, FromNode::Stdin { tag, errnum, .. }) => self.stdin_done(tag, errnum),
@@ -528,10 +506,13 @@ impl Engine {
         }
     }
 
-    fn set_up(&mut self, rank: u32, up: bool) {
-        if let Some(state) = self.up.get_mut(rank as usize) {
-            *state = up;
-        }
+    fn set_up(&mut self, place: u32, up: bool) {
+        // The scheduler knows only our own nodes; their places are their ranks.
+        let Some(state) = self.up.get_mut(place as usize) else {
+            return;
+        };
+        *state = up;
+        let rank = place;
         self.sched
             .handle(now(), Input::Node { rank, up }, &mut self.actions);
     }
@@ -550,7 +531,9 @@ impl Engine {
                         result = result.and(sent);
                     }
                 }
-                Out::Node { rank, message } => self.nodes.send(rank, &message),
+                Out::Node { place, message } => self.nodes.send(place, &message),
+                Out::Join { place, name } => self.nodes.join(place, name),
+                Out::Leave { place } => self.nodes.leave(place),
                 Out::Freed(id) => {
                     if let Some(session) = &mut self.session {
                         session.starts.remove(&id);

@@ -563,6 +563,11 @@ impl Jobs {
         }
     }
 
+    /// An engine is there (again): so many spares are kept.
+    pub(crate) fn keep_spares(&mut self, wanted: usize) {
+        self.spares_wanted = wanted;
+    }
+
     /// Lets the spares go.
     pub(crate) fn drop_spares(&mut self) {
         self.spares_wanted = 0;

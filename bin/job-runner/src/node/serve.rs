@@ -136,6 +136,7 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
                 if let Some(stream) = accept(accepted) {
                     generation += 1;
                     retired = false;
+                    jobs.keep_spares(config.spares);
                     let hello = FromNode::Hello { name: config.name.clone(), pid: std::process::id(), jobs: jobs.ids() };
                     let (lines, queue) = mpsc::channel(OUT_LEN_MAX);
                     let _ = lines.try_send(to_line(&hello));

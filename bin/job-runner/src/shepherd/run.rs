@@ -198,12 +198,16 @@ impl<'a> Run<'a> {
     fn start_tasks(&mut self) -> Result<(), SpawnError> {
         let order = self.order;
         let launcher = Launcher::new(order)?;
-        let failed = |(path, error): (String, std::io::Error)| spawn::open_failed(&path, error);
-        let stdout = Target::open(&order.stdout, order, None).map_err(failed)?;
-        let stderr = Target::open(&order.stderr, order, Some(&stdout)).map_err(failed)?;
+        let id = &launcher.id;
+        let failed = |what: &'static str| {
+            move |(path, error)| spawn::open_failed(format!("{what} file {path}"), error)
+        };
+        let stdout = Target::open(&order.stdout, order, id, None).map_err(failed("output"))?;
+        let stderr = Target::open(&order.stderr, order, id, Some(&stdout))
+            .map_err(failed("error output"))?;
         for local in 0..order.ntasks {
             let rank = order.first_task + local;
-            let streams = self.connect(rank, &stdout, &stderr)?;
+            let streams = self.connect(rank, id, &stdout, &stderr)?;
             let pid = launcher.spawn(order, local, &streams)?;
             self.tasks.push(Task { pid, status: None });
         }
@@ -216,6 +220,7 @@ impl<'a> Run<'a> {
     fn connect(
         &mut self,
         rank: u32,
+        id: &str,
         stdout: &Target,
         stderr: &Target,
     ) -> Result<Streams, SpawnError> {
@@ -227,9 +232,9 @@ impl<'a> Run<'a> {
                 theirs
             }
             Stdin::File(path) => {
-                let path = crate::shepherd::streams::fill(path, self.order);
+                let path = crate::shepherd::streams::fill(path, self.order, id);
                 File::open(&path)
-                    .map_err(|error| spawn::open_failed(&path, error))?
+                    .map_err(|error| spawn::open_failed(format!("input file {path}"), error))?
                     .into()
             }
         };

@@ -27,7 +27,7 @@ pub(crate) const NOT_RUNNABLE: i32 = 126;
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {}", io_text(.error))]
 pub(crate) struct SpawnError {
-    /// The program, or the directory.
+    /// The program; or the directory or the file, named as such.
     pub(crate) what: String,
     /// What the kernel said.
     pub(crate) error: io::Error,
@@ -66,6 +66,8 @@ impl Streams {
 pub(crate) struct Launcher {
     program: PathBuf,
     environment: BTreeMap<String, String>,
+    /// The job's id, spelled as its locale can show it.
+    pub(crate) id: String,
     /// Our own, to return to after a spawn.
     cores: Option<CpuSet>,
 }
@@ -80,7 +82,7 @@ impl Launcher {
                 code: NOT_RUNNABLE,
             })?;
         }
-        let environment = environment(order);
+        let (environment, id) = environment(order);
         let name = order.command.first().map_or("", String::as_str);
         let program = find(
             name,
@@ -94,6 +96,7 @@ impl Launcher {
         Ok(Launcher {
             program,
             environment,
+            id,
             cores,
         })
     }
@@ -185,8 +188,8 @@ fn share(cores: &[u32], local: u32, ntasks: u32) -> &[u32] {
     }
 }
 
-/// The environment of every task: the job's own, and what tells it where it is.
-fn environment(order: &Order) -> BTreeMap<String, String> {
+/// The environment of every task: the job's own, and what tells it where it is. And the job's id as it stands there.
+fn environment(order: &Order) -> (BTreeMap<String, String>, String) {
     let mut environment: BTreeMap<String, String> = BTreeMap::new();
     if let Some(json) = &order.environment {
         let given: BTreeMap<String, serde_json::Value> =
@@ -199,7 +202,7 @@ fn environment(order: &Order) -> BTreeMap<String, String> {
     let id = job::JobId(order.id).f58(!is_utf8(&environment));
     for (name, value) in [
         ("URI", order.uri.clone()),
-        ("JOB_ID", id),
+        ("JOB_ID", id.clone()),
         ("JOB_SIZE", order.ntasks_total.to_string()),
         ("JOB_NNODES", order.nnodes.to_string()),
     ] {
@@ -210,7 +213,7 @@ fn environment(order: &Order) -> BTreeMap<String, String> {
         let gpus: Vec<String> = order.gpus.iter().map(ToString::to_string).collect();
         environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(","));
     }
-    environment
+    (environment, id)
 }
 
 /// Whether the job was submitted from a UTF-8 locale: its id then begins with ƒ.
@@ -325,10 +328,10 @@ pub(crate) fn pipe(reads: bool) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// The job's own name for a path in an error message.
-pub(crate) fn open_failed(path: &str, error: io::Error) -> SpawnError {
+/// A file, or another thing the streams are made of, that cannot be had. `what` says what it is.
+pub(crate) fn open_failed(what: impl Into<String>, error: io::Error) -> SpawnError {
     SpawnError {
-        what: path.to_owned(),
+        what: what.into(),
         error,
         code: NOT_RUNNABLE,
     }

@@ -32,10 +32,11 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Opens what the order says. Relative paths are the job's: its directory must be the current one.
+    /// Opens what the order says; `id` is the job's id as its tasks see it. Relative paths are the job's: its directory must be the current one.
     pub(crate) fn open(
         output: &Output,
         order: &Order,
+        id: &str,
         stdout: Option<&Target>,
     ) -> Result<Target, (String, io::Error)> {
         match output {
@@ -46,7 +47,7 @@ impl Target {
                 label,
                 append,
             } => {
-                let path = fill(path, order);
+                let path = fill(path, order, id);
                 // Several nodes' shepherds open the same file: append is how their writes do not overwrite one another.
                 let file = OpenOptions::new().append(true).create(true).open(&path);
                 let file = file.and_then(|file| {
@@ -100,7 +101,8 @@ impl Target {
 }
 
 /// Fills in `{{id}}`, `{{jobid}}` (with `.f58`, `.f58plain`, `.dec`, `.hex`, `.dothex`) and `{{name}}`; others stay as they are.
-pub(crate) fn fill(template: &str, order: &Order) -> String {
+/// `spelled` is the id as the tasks' environment has it.
+pub(crate) fn fill(template: &str, order: &Order, spelled: &str) -> String {
     let id = job::JobId(order.id);
     let mut path = String::with_capacity(template.len() + 16);
     let mut rest = template;
@@ -113,7 +115,7 @@ pub(crate) fn fill(template: &str, order: &Order) -> String {
         };
         let (name, form) = tag.split_once('.').unwrap_or((tag, "f58"));
         match (name, form) {
-            ("id" | "jobid", "f58") => path.push_str(&id.f58(false)),
+            ("id" | "jobid", "f58") => path.push_str(spelled),
             ("id" | "jobid", "f58plain") => path.push_str(&id.f58(true)),
             ("id" | "jobid", "dec") => path.push_str(&order.id.to_string()),
             ("id" | "jobid", "hex") => path.push_str(&format!("{:#x}", order.id)),

@@ -130,6 +130,20 @@ impl World {
         }
     }
 
+    /// The engine ends politely; jobs go on.
+    pub fn stop_engine(&mut self) {
+        if let Some(mut engine) = self.engine.take() {
+            let pid = rustix::process::Pid::from_child(&engine);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+            engine.wait().unwrap();
+        }
+    }
+
+    /// For the next engine.
+    pub fn set_arguments(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+    }
+
     /// The job-manager dies and comes back on the same socket.
     pub fn restart_manager(&mut self) {
         self.server = None;
