@@ -25,15 +25,20 @@ use wire::{Cred, Request, errno, json_payload};
 use crate::{
     Config,
     files::Files,
+    guest_read::Reads,
     hold::Hold,
     link::{Call, Link},
     methods::{self, Method},
     peer::{Caller, Outlets, Refusal, Via},
+    share::Shares,
     streams::{Body, Step, Stream, StreamId, Streams},
 };
 
 /// Longest time that streams send before what came in is looked at.
 const PUMP_SLICE: Duration = Duration::from_micros(150);
+
+/// Longest payload of a request. The longest that makes sense is a constraint of as many values as one may have.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 /// How often held requests are looked at for one that waits too long.
 pub(crate) const HOLD_CHECK: Duration = Duration::from_secs(1);
@@ -61,8 +66,8 @@ pub(crate) struct Info {
     pub(crate) files: Files,
     pub(crate) stats_watchers: Vec<StreamId>,
     pub(crate) stats_due: Option<Instant>,
-    pub(crate) listed_ids: usize,
-    pub(crate) answers_bytes: usize,
+    pub(crate) shares: Shares,
+    pub(crate) reads: Reads,
     pub(crate) id_lookups: u64,
     pub(crate) lookups: u64,
     pub(crate) update_lookups: u64,
@@ -97,8 +102,8 @@ impl Info {
             files,
             stats_watchers: Vec::new(),
             stats_due: None,
-            listed_ids: 0,
-            answers_bytes: 0,
+            shares: Shares::default(),
+            reads: Reads::default(),
             id_lookups: 0,
             lookups: 0,
             update_lookups: 0,
@@ -136,6 +141,13 @@ impl Info {
             return self.out.refuse(&caller, &Refusal::new(errno::ENOSYS, text));
         };
         if let Err(refusal) = role.check(caller.cred()) {
+            return self.out.refuse(&caller, &refusal);
+        }
+        let length = payload.as_ref().map_or(0, Bytes::len);
+        if length > REQUEST_BYTES_MAX {
+            let refusal = Refusal::payload(format_args!(
+                "expected at most {REQUEST_BYTES_MAX} bytes, got {length}"
+            ));
             return self.out.refuse(&caller, &refusal);
         }
         if method.is_immediate() {
@@ -314,7 +326,8 @@ impl Info {
     /// A stream is closed: whatever it held elsewhere is given back.
     pub(crate) fn closed(&mut self, id: StreamId, stream: &Stream) {
         let job = match &stream.body {
-            Body::Listing(listing) => return self.release_listing(listing),
+            Body::Listing(listing) => return self.release_listing(&stream.caller, listing),
+            Body::Lookup(read) => return self.release_lookup(&stream.caller, read),
             Body::Stats(_) => return self.stats_watchers.retain(|watcher| *watcher != id),
             Body::Log(watch) => watch.job(),
             Body::Update(watch) => watch.job(),
@@ -346,6 +359,7 @@ impl Info {
                 Body::Log(watch) => self.step_log(id, caller, watch),
                 Body::Guest(watch) => self.step_guest(caller, watch),
                 Body::Update(watch) => self.step_update(id, caller, watch),
+                Body::Lookup(read) => self.step_lookup(id, caller, read),
             };
             if step == Step::Done {
                 self.closed(id, &stream);

@@ -18,7 +18,7 @@ use wire::{Response, errno};
 use crate::{
     core::{FILES_POLL, HOLD_CHECK, Info},
     hold::AFTER_WAIT_MAX,
-    link::{self, Call},
+    link::{self, Call, Lost},
     methods::SERVICES,
     peer::{Refusal, Via},
     streams::Body,
@@ -45,14 +45,14 @@ impl Info {
     }
 
     /// The connection is gone, or could not be made.
-    pub(crate) fn link_lost(&mut self, reason: &dyn std::fmt::Display, now: Instant) {
+    pub(crate) fn link_lost(&mut self, reason: &dyn std::fmt::Display, how: Lost, now: Instant) {
         if self.link.up || !self.warned {
             tracing::warn!(%reason, "not connected to the broker; will try again");
             self.warned = true;
         }
         self.out.set_broker(None);
         self.projection.cut();
-        let calls = self.link.lost(now);
+        let calls = self.link.lost(how, now);
         self.forget(|caller| caller.via == Via::Broker);
         self.streams
             .forget_clients(|client| client.via == Via::Broker);

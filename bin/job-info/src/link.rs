@@ -5,8 +5,10 @@
 //!    ▲                                 │ ESTALE: from the start, aside      │
 //!    └──── back-off, jitter ◄──────────┴──── EOF, broken stream, 61 ◄───────┘
 //! ```
-//! The timer begins at the configured interval, doubles up to [`BACKOFF_MAX`] while nothing succeeds, and varies by a
-//! fifth either way so that followers of one instance do not knock in step. It begins anew once a stream has caught up.
+//! The timer begins at the configured interval, doubles up to [`BACKOFF_MAX`] while connections are accepted and nothing
+//! comes of it, and varies by a fifth either way so that followers of one instance do not knock in step. It begins anew once
+//! a stream has caught up. While nobody serves the socket an attempt costs next to nothing and nobody is burdened, so the
+//! pause stays at [`ABSENT_BACKOFF_MAX`]: an instance that comes back is followed within about that time.
 //! Names that others hold (EEXIST) are asked for again on the same timer: until then this is a standby.
 
 use std::{
@@ -23,6 +25,8 @@ use crate::{methods::SERVICES, peer::Caller, streams::StreamId};
 
 /// Longest time between two attempts.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// Longest time between two attempts while the socket is not there, or nobody serves it.
+pub(crate) const ABSENT_BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Most requests of our own that may be unanswered at a time.
 pub(crate) const CALLS_MAX: usize = 16_384;
 
@@ -39,6 +43,15 @@ pub(crate) enum Call {
     ForStream(StreamId),
     /// Whether a job exists that the list does not hold.
     Exists(Box<(JobId, job::StateSet, info::Attrs, Caller)>),
+}
+
+/// How a connection was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// There was none: nobody serves the socket.
+    Absent,
+    /// It was accepted, and ended or led to nothing.
+    Broken,
 }
 
 /// Where the link is.
@@ -80,23 +93,29 @@ impl Link {
     }
 
     /// The next pause: the back-off, a fifth more or less.
-    fn pause(&mut self) -> Duration {
+    fn pause(&mut self, how: Lost) -> Duration {
         // xorshift: spread is all that matters here.
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;
         self.jitter ^= self.jitter << 17;
         let fifths = 0.8 + 0.4 * (self.jitter % 1024) as f64 / 1023.0;
-        let pause = self.backoff.mul_f64(fifths);
-        self.backoff = (self.backoff * 2).min(BACKOFF_MAX.max(self.interval));
-        pause
+        let longest = match how {
+            Lost::Absent => ABSENT_BACKOFF_MAX,
+            Lost::Broken => BACKOFF_MAX,
+        };
+        let longest = longest.max(self.interval);
+        let pause = self.backoff.min(longest);
+        // A broker that is not there takes nothing back from what one that was there has earned.
+        self.backoff = self.backoff.max((pause * 2).min(longest));
+        pause.mul_f64(fifths)
     }
 
     /// The connection is gone, or there was none. Gives out what was not answered.
-    pub(crate) fn lost(&mut self, now: Instant) -> Vec<Call> {
+    pub(crate) fn lost(&mut self, how: Lost, now: Instant) -> Vec<Call> {
         self.up = false;
         self.down_since.get_or_insert(now);
         self.names = [false; SERVICES.len()];
-        self.due = Some(now + self.pause());
+        self.due = Some(now + self.pause(how));
         self.calls.drain().map(|(_, call)| call).collect()
     }
 
@@ -128,7 +147,7 @@ impl Link {
     /// Some names are another's: ask again later.
     pub(crate) fn ask_names_later(&mut self, now: Instant) {
         if self.due.is_none() {
-            let pause = self.pause();
+            let pause = self.pause(Lost::Broken);
             self.due = Some(now + pause);
         }
     }
@@ -223,7 +242,7 @@ mod tests {
         let mut link = Link::new(Duration::from_secs(1), 12345, now);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            link.lost(now);
+            link.lost(Lost::Broken, now);
             pauses.push(
                 link.due
                     .map_or(0.0, |due| due.duration_since(now).as_secs_f64()),
@@ -243,11 +262,42 @@ mod tests {
             "no jitter: {pauses:?}"
         );
         link.caught_up();
-        link.lost(now);
+        link.lost(Lost::Broken, now);
         assert!(
             link.due
                 .is_some_and(|due| due.duration_since(now) <= Duration::from_millis(1201))
         );
+    }
+
+    #[test]
+    fn a04_a_broker_that_is_not_there_is_looked_for_every_second_and_not_more_often() {
+        let now = Instant::now();
+        let mut link = Link::new(Duration::from_secs(1), 12345, now);
+        let lose = |link: &mut Link, how| {
+            link.lost(how, now);
+            link.due
+                .map_or(0.0, |due| due.duration_since(now).as_secs_f64())
+        };
+        lose(&mut link, Lost::Broken);
+        for _ in 0..100 {
+            let pause = lose(&mut link, Lost::Absent);
+            assert!((0.8..=1.2001).contains(&pause), "{pause}");
+        }
+        // What streams that broke had come to is not forgotten meanwhile.
+        for _ in 0..5 {
+            lose(&mut link, Lost::Broken);
+        }
+        lose(&mut link, Lost::Absent);
+        assert!(lose(&mut link, Lost::Broken) >= 8.0);
+        // A shorter interval grows to the second, a longer one stays.
+        let mut quick = Link::new(Duration::from_millis(50), 1, now);
+        let pauses: Vec<f64> = (0..8).map(|_| lose(&mut quick, Lost::Absent)).collect();
+        assert!(
+            pauses[0] < 0.07 && pauses[7] >= 0.8 && pauses[7] <= 1.2001,
+            "{pauses:?}"
+        );
+        let mut slow = Link::new(Duration::from_secs(60), 1, now);
+        assert!(lose(&mut slow, Lost::Absent) >= 48.0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::{
     core::{Info, Waiting, finish_json, parse},
     link::Call,
     peer::{Caller, Refusal, Via},
+    share::CLIENT_ANSWER_BYTES_MAX,
     streams::{Body, Step},
 };
 
@@ -23,13 +24,12 @@ const STEP_BYTES: usize = 32 << 10;
 /// Most rows in one response of a listing that asks for several in one.
 const BATCH_ROWS_MAX: u64 = 1024;
 /// Most bytes of one answer without the streaming flag.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Most bytes of such answers that are being made at a time.
-const ANSWERS_BYTES_MAX: usize = 256 << 20;
-/// Most ids held by all listings together.
-const LISTED_IDS_MAX: usize = 32 << 20;
+pub(crate) const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// What an answer with all rows begins with.
+const WHOLE_HEAD: &[u8] = b"{\"jobs\":[";
 
-const _: () = assert!(ANSWER_BYTES_MAX < ANSWERS_BYTES_MAX);
+// One such answer always fits.
+const _: () = assert!(ANSWER_BYTES_MAX + STEP_BYTES < CLIENT_ANSWER_BYTES_MAX);
 
 /// A listing that is being sent.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(crate) struct Listing {
 enum How {
     /// A response for so many rows; whether the first is out.
     Stream { rows: usize, begun: bool },
-    /// All in one answer: the rows so far.
-    Whole(Vec<u8>),
+    /// All in one answer: the rows so far, and how many bytes of them the client's share holds.
+    Whole { out: Vec<u8>, held: usize },
 }
 
 /// The attributes of an `attrs` value.
@@ -122,6 +122,8 @@ impl Info {
             return Err(Refusal::payload("since < 0.0 not allowed"));
         }
         let attrs = attrs(&ask.attrs)?;
+        let client = caller.key();
+        self.shares.may_list(&client)?;
         let mut constraint = constraint(&ask, self.projection.jobs().index().hosts_len())?;
         if self.config.private && !caller.cred().is_owner() {
             constraint = Constraint::And(vec![
@@ -129,7 +131,7 @@ impl Info {
                 constraint,
             ]);
         }
-        let ids = Query {
+        let mut ids = Query {
             constraint,
             since,
             limit,
@@ -138,12 +140,7 @@ impl Info {
         .map_err(|error| match error {
             QueryError::Excessive => Refusal::new(errno::EINVAL, error.to_string()),
         })?;
-        if self.listed_ids + ids.len() > LISTED_IDS_MAX {
-            return Err(Refusal::new(
-                errno::EAGAIN,
-                "too many long listings are being sent, try again later",
-            ));
-        }
+        ids.shrink_to_fit();
         let rows = parse::<Batch>(payload)?.batch.clamp(1, BATCH_ROWS_MAX);
         let how = if caller.request.is_streaming() {
             How::Stream {
@@ -151,19 +148,23 @@ impl Info {
                 begun: false,
             }
         } else {
-            How::Whole(Vec::new())
+            How::Whole {
+                out: WHOLE_HEAD.to_vec(),
+                held: 0,
+            }
         };
         let held = ids.len();
-        self.open(
-            caller,
-            Body::Listing(Listing {
-                ids,
-                at: 0,
-                attrs,
-                how,
-            }),
-        )?;
-        self.listed_ids += held;
+        self.shares.take_listing(&client, held)?;
+        let listing = Listing {
+            ids,
+            at: 0,
+            attrs,
+            how,
+        };
+        if let Err(refusal) = self.open(caller, Body::Listing(listing)) {
+            self.shares.give_listing(&client, held);
+            return Err(refusal);
+        }
         Ok(())
     }
 
@@ -222,7 +223,7 @@ impl Info {
                 }
                 self.out.end(caller);
             }
-            How::Whole(out) => {
+            How::Whole { out, held } => {
                 let before = out.len();
                 while rows_left > 0 {
                     let Some(&id) = listing.ids.get(listing.at) else {
@@ -230,17 +231,15 @@ impl Info {
                     };
                     listing.at += 1;
                     let Some(record) = jobs.get(id) else { continue };
-                    out.push(if out.is_empty() { b'[' } else { b',' });
+                    if out.len() > WHOLE_HEAD.len() {
+                        out.push(b',');
+                    }
                     listing.attrs.write(record, out).map_err(unknown_attr)?;
                     rows_left -= 1;
                 }
-                self.answers_bytes += out.len() - before;
-                if self.answers_bytes > ANSWERS_BYTES_MAX {
-                    return Err(Refusal::new(
-                        errno::EAGAIN,
-                        "too many long answers are being made, try again later or ask with the streaming flag",
-                    ));
-                }
+                let more = out.len() - before;
+                self.shares.take_bytes(&caller.key(), more)?;
+                *held += more;
                 if out.len() > ANSWER_BYTES_MAX {
                     let text = format!(
                         "the answer is longer than {ANSWER_BYTES_MAX} bytes: ask with the streaming flag, or for fewer with max_entries"
@@ -250,9 +249,7 @@ impl Info {
                 if listing.at < listing.ids.len() {
                     return Ok(Step::More);
                 }
-                let mut answer = Vec::with_capacity(out.len() + 64);
-                answer.extend_from_slice(b"{\"jobs\":");
-                answer.extend_from_slice(if out.is_empty() { b"[" } else { out });
+                let mut answer = std::mem::take(out);
                 answer.push(b']');
                 self.write_freshness(&mut answer);
                 self.out.respond(caller, Some(finish_json(answer)));
@@ -262,10 +259,11 @@ impl Info {
     }
 
     /// A listing is over: its ids are free.
-    pub(crate) fn release_listing(&mut self, listing: &Listing) {
-        self.listed_ids = self.listed_ids.saturating_sub(listing.ids.len());
-        if let How::Whole(out) = &listing.how {
-            self.answers_bytes = self.answers_bytes.saturating_sub(out.len());
+    pub(crate) fn release_listing(&mut self, caller: &Caller, listing: &Listing) {
+        let client = caller.key();
+        self.shares.give_listing(&client, listing.ids.len());
+        if let How::Whole { held, .. } = listing.how {
+            self.shares.give_bytes(&client, held);
         }
     }
 

@@ -17,12 +17,11 @@ use wire::{Request, Topic, errno, json_payload};
 
 use crate::{
     core::{Info, parse},
+    guest_read::Answer,
     link::Call,
     peer::{Caller, Refusal},
 };
 
-/// Longest guest log that is answered whole.
-const GUEST_BYTES_MAX: u64 = 16 << 20;
 /// Most keys in one request.
 const KEYS_MAX: usize = 64;
 /// Keys the job-manager has.
@@ -122,7 +121,12 @@ impl Info {
             return Err(Refusal::payload(format_args!("more than {KEYS_MAX} keys")));
         }
         self.lookups += 1;
-        let keys = ask.keys.into_iter().map(Cow::into_owned).collect();
+        let mut keys: Vec<String> = Vec::with_capacity(ask.keys.len());
+        for key in ask.keys {
+            if !keys.iter().any(|met| *met == key) {
+                keys.push(key.into_owned());
+            }
+        }
         self.begin_lookup(caller, ask.id, keys, ask.flags)
     }
 
@@ -237,9 +241,9 @@ impl Info {
         }
     }
 
-    fn answer_lookup(&self, wanted: &Wanted, stored: &Stored<'_>) -> Result<(), Refusal> {
-        let mut answer = job::Map::new();
-        answer.insert("id".into(), json!(wanted.id));
+    fn answer_lookup(&mut self, wanted: &Wanted, stored: &Stored<'_>) -> Result<(), Refusal> {
+        let mut answer = Answer::new(wanted.id);
+        let decode = wanted.flags & LOOKUP_DECODE != 0;
         for key in &wanted.keys {
             let text = match key.as_str() {
                 "jobspec" => stored.jobspec.as_deref(),
@@ -247,10 +251,9 @@ impl Info {
                 "J" => stored.j.as_deref(),
                 "eventlog" => stored.eventlog.as_deref(),
                 guest => {
-                    answer.insert(
-                        key.clone(),
-                        Value::String(self.read_guest(wanted.id, guest)?),
-                    );
+                    let file = self.guest_file(wanted.id, guest);
+                    let file = file.ok_or_else(|| no_key(key))?;
+                    answer.add_log(key, &file)?.ok_or_else(|| no_key(key))?;
                     continue;
                 }
             };
@@ -258,36 +261,16 @@ impl Info {
             let is_updatable = key == "jobspec" || key == "R";
             let value = match (is_updatable, wanted.flags & LOOKUP_CURRENT != 0) {
                 (true, true) => stored.current(key),
-                (true, false) if wanted.flags & LOOKUP_DECODE != 0 => {
-                    serde_json::from_str(text).ok()
-                }
+                (true, false) if decode => serde_json::from_str(text).ok(),
                 _ => None,
             };
-            answer.insert(
-                key.clone(),
-                match value {
-                    Some(value) if wanted.flags & LOOKUP_DECODE != 0 => value,
-                    Some(value) => Value::String(value.to_string()),
-                    None => Value::String(text.to_owned()),
-                },
-            );
+            let value = match value {
+                Some(value) if decode => value,
+                Some(value) => Value::String(value.to_string()),
+                None => Value::String(text.to_owned()),
+            };
+            answer.add(key, value);
         }
-        self.out
-            .respond(&wanted.caller, Some(json_payload(&answer)));
-        Ok(())
-    }
-
-    fn read_guest(&self, id: JobId, path: &str) -> Result<String, Refusal> {
-        let file = self.guest_file(id, path).ok_or_else(|| no_key(path))?;
-        let length = std::fs::metadata(&file).map_err(|_| no_key(path))?.len();
-        if length > GUEST_BYTES_MAX {
-            let text = format!(
-                "{path}: {length} bytes are more than one answer holds; follow it with eventlog-watch"
-            );
-            return Err(Refusal::new(errno::EOVERFLOW, text));
-        }
-        let text = std::fs::read(&file).map_err(|_| no_key(path))?;
-        let (whole, _partial) = eventlog::split_whole(&text);
-        Ok(String::from_utf8_lossy(whole).into_owned())
+        self.send_answer(&wanted.caller, answer)
     }
 }

@@ -53,12 +53,20 @@ pub(crate) struct Caller {
     pub(crate) request: Request,
 }
 
+impl ClientKey {
+    /// A client of our own socket is its connection, whatever routes it writes: else it would have as many shares of what
+    /// is bounded by client as it likes.
+    pub(crate) fn new(via: Via, oldest_hop: Option<Bytes>) -> Self {
+        Self {
+            via,
+            hop: oldest_hop.filter(|_| via == Via::Broker),
+        }
+    }
+}
+
 impl Caller {
     pub(crate) fn key(&self) -> ClientKey {
-        ClientKey {
-            via: self.via,
-            hop: wire::oldest_hop(&self.request.routes).cloned(),
-        }
+        ClientKey::new(self.via, wire::oldest_hop(&self.request.routes).cloned())
     }
 
     pub(crate) fn cred(&self) -> Cred {
@@ -160,7 +168,9 @@ impl Outlets {
 
     /// Sends a success. `payload` has its final NUL.
     pub(crate) fn respond(&self, caller: &Caller, payload: Option<Bytes>) {
-        self.send(caller, caller.request.respond(payload));
+        if caller.request.expects_response() {
+            self.send_frame(caller.via, self.response(caller, payload));
+        }
     }
 
     /// Sends an error, or the end of a stream.
@@ -178,22 +188,34 @@ impl Outlets {
         self.refuse(caller, &Refusal::bare(errno::ENODATA));
     }
 
+    /// A success as it is sent, for those that make a frame of it themselves.
+    pub(crate) fn response(&self, caller: &Caller, payload: Option<Bytes>) -> Response {
+        let mut response = caller.request.respond(payload);
+        // A response without roles is dropped by clients without a word.
+        response.cred = self.own;
+        response
+    }
+
     fn send(&self, caller: &Caller, mut response: Response) {
         if !caller.request.expects_response() {
             return;
         }
-        // A response without roles is dropped by clients without a word.
         response.cred = self.own;
-        match caller.via {
+        self.send_frame(caller.via, response);
+    }
+
+    /// Sends a whole frame, or what becomes one.
+    pub(crate) fn send_frame(&self, via: Via, frame: impl Into<rpc::Frame>) {
+        match via {
             Via::Broker => {
                 if let Some(sender) = &self.broker {
-                    send_to_broker(sender, response);
+                    send_to_broker(sender, frame);
                 }
             }
             Via::Direct(id) => {
                 if let Some(handle) = self.direct.get(&id) {
                     // Overflow closes that connection; it is told as `Closed`.
-                    let _ = handle.send(response);
+                    let _ = handle.send(frame);
                 }
             }
         }

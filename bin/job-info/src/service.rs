@@ -24,6 +24,7 @@ use wire::{Cred, Message, errno};
 use crate::{
     Config,
     core::Info,
+    link::Lost,
     peer::{OUT_LIMITS, Via},
 };
 
@@ -99,7 +100,7 @@ pub(crate) async fn serve(
                 Ok(()) => inbox.extend(read.drain(..)),
                 Err(end) => {
                     receiver = None;
-                    info.link_lost(&end, Instant::now());
+                    info.link_lost(&end, Lost::Broken, Instant::now());
                 }
             },
             inbound = Direct::recv(&mut direct) => take_inbound(&mut info, inbound),
@@ -118,9 +119,16 @@ pub(crate) async fn serve(
                         receiver = Some(read_end);
                         info.link_up(sender);
                     }
-                    Err(error) => info.link_lost(&error, Instant::now()),
+                    Err(error) => {
+                        let how = match error {
+                            ConnectError::NotThere { .. } | ConnectError::NotServed { .. } => Lost::Absent,
+                            _ => Lost::Broken,
+                        };
+                        info.link_lost(&error, how, Instant::now());
+                    }
                 }
             },
+            done = info.reads.done() => info.lookup_read(done),
             () = has_room(room) => info.streams.unblock(Via::Broker),
             () = until(deadline) => info.tick(Instant::now()),
             () = std::future::ready(()), if busy => {}

@@ -162,7 +162,7 @@ impl Info {
                 Body::Log(_) => watchers += 1,
                 Body::Guest(_) => guests += 1,
                 Body::Update(_) => updates += 1,
-                Body::Listing(_) | Body::Stats(_) => {}
+                Body::Listing(_) | Body::Stats(_) | Body::Lookup(_) => {}
             }
         }
         let answer = json!({
@@ -172,6 +172,7 @@ impl Info {
             "update_lookups": self.update_lookups,
             "update_watchers": updates,
             "calls": self.link.calls_len(),
+            "guest_reads": self.reads.len(),
         });
         self.out.respond(caller, Some(json_payload(&answer)));
     }

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::{
     guest::GuestWatch,
+    guest_read::GuestRead,
     list::Listing,
     peer::{Caller, ClientKey, Via},
     stats::StatsWatch,
@@ -49,6 +50,8 @@ pub(crate) enum Body {
     Log(LogWatch),
     Guest(GuestWatch),
     Update(UpdateWatch),
+    /// Not followed: an answer that takes a while to read.
+    Lookup(Box<GuestRead>),
 }
 
 #[derive(Debug)]

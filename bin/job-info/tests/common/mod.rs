@@ -325,8 +325,25 @@ impl Broker {
         cred: Cred,
         flags: Flags,
     ) -> u32 {
-        self.last_tag += 1;
         let payload = (!payload.is_null()).then(|| wire::json_payload(payload));
+        self.ask_bytes(hop, topic, payload, cred, flags)
+    }
+
+    /// Sends a request whose payload is any text.
+    pub(crate) fn ask_text(&mut self, hop: &'static str, topic: &'static str, text: &str) -> u32 {
+        let payload = Some(wire::nul_terminated(text.as_bytes()));
+        self.ask_bytes(hop, topic, payload, Cred::owner(OWNER), Flags::NONE)
+    }
+
+    fn ask_bytes(
+        &mut self,
+        hop: &'static str,
+        topic: &'static str,
+        payload: Option<Bytes>,
+        cred: Cred,
+        flags: Flags,
+    ) -> u32 {
+        self.last_tag += 1;
         let mut request = Request::new(Topic::from(topic), payload, self.last_tag);
         request.routes = Some(vec![
             Bytes::from_static(b"broker"),
