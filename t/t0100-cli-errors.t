@@ -28,7 +28,7 @@ test_expect_success 'values that make no sense are named with what is allowed' '
 	weir_fails 2 "runing" "pending, running" -- weir jobs -f runing &&
 	weir_fails 2 "nosuch" "--format=help" -- weir jobs -o "{nosuch}" &&
 	weir_fails 2 "NOPE" -- weir job kill -s NOPE 1234 &&
-	weir_fails 2 "afterok" "SCHEME:VALUE" -- weir submit --dependency=afterok true &&
+	weir_fails 2 "afterok" "not built yet" -- weir submit --dependency=afterok:1 true &&
 	weir_fails 1 "nosuch" "core" -- weir submit --rlimit=nosuch=1 true
 '
 
@@ -59,9 +59,15 @@ test_expect_success 'FLUX_URI counts when WEIR_URI is not set' '
 	)
 '
 
-test_expect_success 'purge says which limit, --all or ids to give, and removes nothing (A08)' '
-	weir_fails 2 "--age-limit" "--num-limit" "--all" "ids" "nothing was removed" -- weir job purge &&
-	weir_fails 2 "--age-limit" "nothing was removed" -- weir job purge --force
+test_expect_success 'negative numbers are values that are out of range, not options' '
+	weir_fails 2 "-1 is not in 1" -- weir submit -n -1 true &&
+	weir_fails 2 "-5" -- weir submit -t -5 true &&
+	weir_fails 2 "-1" "0 to 31" -- weir job priority 1234 -1 &&
+	weir_fails 2 "0 is not a count" -- weir job last 0
+'
+
+test_expect_success 'ids and a filter exclude each other' '
+	weir_fails 2 "--filter" "cannot be used" -- weir jobs -f running 1234
 '
 
 test_expect_success 'an instance' '
@@ -72,19 +78,41 @@ test_expect_success 'an instance' '
 '
 
 test_expect_success 'an id that was never given out' '
-	weir_fails 1 "no such job fNH" -- weir jobs 1234 &&
-	weir_fails 1 "no such job fNH" -- weir info 1234 &&
-	weir_fails 1 "no such job fNH" -- weir cancel 1234 &&
-	weir_fails 1 "no such job fNH" -- weir wait 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job priority 1234 20 &&
-	weir_fails 1 "no such job fNH" -- weir job raise 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job kill 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job attach 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job status 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job eventlog 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job eventlog -F 1234 &&
-	weir_fails 1 "no such job fNH" -- weir job wait-event 1234 start &&
-	weir_fails 1 "no such job fNH" -- weir job info 1234 R
+	weir_fails 1 "no such job 1234 (fNH)" -- weir jobs 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir info 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir cancel 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir wait 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job priority 1234 20 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job raise 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job kill 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job attach 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job status 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job eventlog 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job eventlog -F 1234 &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job wait-event 1234 start &&
+	weir_fails 1 "no such job 1234 (fNH)" -- weir job info 1234 R
+'
+
+test_expect_success 'an id is named as it was typed' '
+	weir_fails 1 "no such job 0x4d2 (fNH)" -- weir jobs 0x4d2 &&
+	weir_fails 1 "no such job fNH" -- weir jobs fNH
+'
+
+test_expect_success 'a name, queue or filter that matches nothing does not look like success' '
+	weir_fails 1 "no job matches" -- weir wait --name nosuch &&
+	weir_fails 1 "no job matches" -- weir wait --queue nosuch &&
+	weir jobs -n -q nosuch >out 2>err &&
+	test_must_be_empty out && grep "no queue .nosuch. (there are no named queues)" err &&
+	weir jobs -n -f "completed failed" >out 2>err &&
+	test_must_be_empty out && grep "no job can be all of" err &&
+	weir jobs -n -f "completed,failed" >out 2>err &&
+	test_line_count = 1 out && test_must_be_empty err &&
+	weir journal --from=all --no-follow --allow=strat >out 2>err &&
+	test_must_be_empty out && test_line_count = 1 err && grep "strat" err
+'
+
+test_expect_success 'what came, but not as asked for, is told from what did not come' '
+	weir_fails 1 "finish" "came, but not with status=7" -- weir job wait-event -m status=7 $(cat id) finish
 '
 
 test_expect_success 'a job that has ended is changed no more, and the line says why' '

@@ -15,7 +15,7 @@ test_expect_success 'weir --help lists the commands by what one wants to do' '
 '
 
 commands='submit run jobs info wait cancel journal stats start ping version completions'
-below_job='priority raise kill attach status wait wait-event eventlog info last id purge'
+below_job='priority raise kill attach status wait wait-event eventlog info last id'
 below_queue='status start stop enable disable idle drain'
 
 test_expect_success 'every command has a page with its exit statuses' '
@@ -31,6 +31,16 @@ test_expect_success 'every command has a page with its exit statuses' '
 	do
 		weir queue $command --help >page && grep -q "EXIT STATUS" page || return 1
 	done
+'
+
+test_expect_success 'help offers nothing that is refused, and shows what it says as it is' '
+	weir submit --help >page && ! grep -e --dependency page &&
+	weir job --help >page && ! grep purge page &&
+	for command in version "job priority" jobs wait stats
+	do
+		weir $command --help >page && ! grep -F "\\\"" page || return 1
+	done &&
+	weir queue --help >page && grep "idle .*no job runs" page && grep "drain .*no job is active" page
 '
 
 test_expect_success 'weir help COMMAND is the same page' '

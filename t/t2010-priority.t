@@ -53,7 +53,7 @@ test_expect_success 'the valid ids are changed, the others named, and the status
 	test_expect_code 1 weir job priority $a 1234 $(cat busy) $c 9 2>err &&
 	test "$(weir jobs -n -o "{urgency}" $a $c | xargs)" = "9 9" &&
 	test_line_count = 2 err &&
-	grep "no such job fNH" err &&
+	grep "no such job 1234 (fNH)" err &&
 	grep "$(cat busy)" err
 '
 
@@ -78,7 +78,7 @@ test_expect_success 'many at once are one request' '
 		test $(($(jq ".\"job-manager\"$counter" after) - $(jq ".\"job-manager\"$counter" before))) -le 1 || return 1
 	done &&
 	test $(($(jq ".\"job-list\".journal.reorder_passes" after) - $(jq ".\"job-list\".journal.reorder_passes" before))) = 1 &&
-	weir jobs -n -f pending -o "{urgency}" - <many | sort -u >urgency &&
+	weir jobs -n -o "{urgency}" - <many | sort -u >urgency &&
 	echo 3 >expected &&
 	test_cmp expected urgency
 '

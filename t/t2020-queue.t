@@ -53,8 +53,8 @@ test_expect_success 'drain and idle wait for the jobs' '
 	mkfifo hold &&
 	weir submit sh -c "cat hold" >id &&
 	weir job wait-event --quiet $(cat id) start &&
-	weir_fails 124 "not so after" -- weir queue drain -t 0.05s &&
-	weir_fails 124 "not so after" -- weir queue idle -t 0.05s &&
+	weir_fails 124 "jobs are still active after 0.05s" -- weir queue drain -t 0.05s &&
+	weir_fails 124 "jobs are still running after 0.05s" -- weir queue idle -t 0.05s &&
 	{ weir queue drain >drained && echo done >drained & } &&
 	drain=$! &&
 	echo >hold &&

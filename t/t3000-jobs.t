@@ -81,7 +81,7 @@ test_expect_success 'by id, in any spelling and in the order given' '
 	test "$(cat waits good | names -)" = "waits good" &&
 	test_expect_code 1 weir jobs -n -o "{name}" $(cat good) 1234 >out 2>err &&
 	echo good >expected && test_cmp expected out &&
-	grep "no such job fNH" err
+	grep "no such job 1234 (fNH)" err
 '
 
 test_expect_success 'why they are as they are' '
@@ -117,7 +117,10 @@ test_expect_success 'JSON is one document with the same keys, whatever the count
 	weir jobs --json --name=nosuch | jq -c . >out &&
 	echo "{\"jobs\":[],\"errors\":[],\"stale\":null}" >expected && test_cmp expected out &&
 	test_expect_code 1 weir info abc --json >out 2>err &&
-	test "$(jq -s length out)" = 1 && test "$(jq -r .errors[0].id out)" = abc &&
+	test "$(jq -s length out)" = 1 && test "$(jq -c "[.errors[0].id, .errors[0].text]" out)" = "[null,\"abc\"]" &&
+	test_expect_code 1 weir jobs 1234 --json >out 2>err &&
+	test "$(jq -c "[.errors[0].id, .errors[0].f58, .errors[0].text]" out)" = "[1234,\"ƒNH\",\"1234\"]" &&
+	test "$(weir jobs --json $(cat good) | jq .jobs[0].reason)" = null &&
 	weir jobs -a --json | jq -c ".jobs[] | keys" | sort -u >keys &&
 	test_line_count = 1 keys
 '
@@ -158,7 +161,8 @@ test_expect_success 'and when it is back, it is fresh again' '
 	weir jobs --fresh >out &&
 	weir jobs --json | jq .stale >stale &&
 	echo null >expected && test_cmp expected stale &&
-	weir cancel --all --quiet
+	weir cancel --all --quiet &&
+	weir queue drain -t 60s
 '
 
 test_expect_success 'a thousand are shown unless told otherwise, and that there are more is said' '

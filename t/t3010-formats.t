@@ -74,6 +74,19 @@ test_expect_success TERMINAL 'at a terminal: fitted to it, in colour unless NO_C
 	tr -d "\r" <tty | awk "length > 60 { exit 1 }"
 '
 
+test_expect_success TERMINAL 'at a terminal a name is cut before anything else; into a pipe nothing is' '
+	name=$(printf "%0200d" 0) &&
+	long=$(weir submit --urgency=hold --job-name=$name true) &&
+	TERM=xterm NO_COLOR=1 script -q -e -c "stty cols 80; weir jobs -n; weir jobs -n -o long" /dev/null </dev/null >tty &&
+	tr -d "\r" <tty | grep " S  *1  *- .* held$" &&
+	tr -d "\r" <tty | awk "length > 84 { exit 1 }" &&
+	weir jobs >out &&
+	grep $name out &&
+	awk "{ print index(\$0, NR == 1 ? \" ST \" : \"  S \") }" out | sort -u >places &&
+	test_line_count = 1 places &&
+	weir cancel $long
+'
+
 test_expect_success 'weir info is a page for people' '
 	weir info $id >out &&
 	grep "^name  *hold-me$" out && grep "^status  *SCHED$" out && grep "^waits for  *held$" out && grep "^limit  *1.5m$" out

@@ -53,9 +53,9 @@ test_expect_success 'all processes of a job go with it' '
 test_expect_success 'several at once; those that cannot be are named, the others are' '
 	weir submit --urgency=hold --bcc=1-3 true >ids &&
 	test_expect_code 1 weir cancel $(cat ids) 1234 2>err &&
-	test_line_count = 1 err && grep "no such job fNH" err &&
-	weir jobs -n -f canceled -o "{id}" - <ids >canceled &&
-	test_line_count = 3 canceled
+	test_line_count = 1 err && grep "no such job 1234 (fNH)" err &&
+	weir jobs -n -o "{result}" - <ids >canceled &&
+	test "$(sort -u canceled)" = CANCELED && test_line_count = 3 canceled
 '
 
 test_expect_success 'all, or all of some state' '

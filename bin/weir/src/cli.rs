@@ -7,7 +7,8 @@ use crate::cmd::queue::QueueCommand;
 use crate::cmd::{
     cancel, completions, info, job, jobs, journal, ping, run, start, stats, submit, version,
 };
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use std::ffi::OsString;
 
 /// The list of commands in `weir --help`, by what one wants to do.
 const TEMPLATE: &str = "\
@@ -134,6 +135,28 @@ impl Command {
     }
 }
 
+/// Reads a command line.
+///
+/// # Errors
+/// Those of clap, help among them.
+pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = negative_numbers_are_values(Cli::command()).try_get_matches_from(words)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// `-c -1` is a count that is out of range, not an option `-1` that does not exist.
+fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            if arg.get_action().takes_values() && !arg.is_positional() {
+                arg.allow_negative_numbers(true)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(negative_numbers_are_values)
+}
+
 /// The words of a command line that name the command: `job priority`.
 #[must_use]
 pub fn command_words(words: &[String]) -> String {
@@ -158,11 +181,10 @@ pub fn command_words(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
+        negative_numbers_are_values(Cli::command()).debug_assert();
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! commands'. The runtime is tokio's single-threaded one: a command is one short conversation.
 
 use crate::uri::{self, Place};
+use crate::when;
 use bytes::Bytes;
 use rpc::client::{ConnectError, ConnectOptions, Retry};
 use rpc::{Client, RpcError};
@@ -21,6 +22,11 @@ const RESTART: Retry = Retry {
     first: Duration::from_millis(16),
     max: Duration::from_millis(500),
 };
+
+/// How long an answer is waited for that is due at once; what waits for something to happen has no such limit.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long a job-manager may take to let us in, for those who can do something else.
+pub const GREETED_BRIEFLY_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs a command's conversation to its end.
 ///
@@ -56,6 +62,11 @@ impl fmt::Display for OpenError {
                     self.place.remedy()
                 )
             }
+            ConnectError::Silent { waited, .. } => write!(
+                f,
+                "the job-manager at {socket} does not answer ({}): it is stopped or overloaded; its log is in the state directory",
+                when::human(waited.as_secs_f64())
+            ),
             other => other.fmt(f),
         }
     }
@@ -64,6 +75,12 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl OpenError {
+    /// True if the socket is served and says nothing: the job-manager is stopped or overloaded.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self.source, ConnectError::Silent { .. })
+    }
+
     /// True if somebody may answer there a little later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
@@ -109,6 +126,13 @@ pub enum CallError {
         /// What is known.
         text: String,
     },
+    /// No answer came in time, the connection being there.
+    Silent {
+        /// What was asked.
+        topic: Topic,
+        /// How long it was waited for.
+        waited: Duration,
+    },
 }
 
 impl CallError {
@@ -116,6 +140,12 @@ impl CallError {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
+    }
+
+    /// True if no answer came in time.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent { .. })
     }
 
     /// True if the same call may do a little later: the connection was lost, or a daemon of the instance is away.
@@ -126,6 +156,7 @@ impl CallError {
             Self::Refused { topic, .. } => {
                 self.is_no_service() && daemon_of(topic.service()).is_some()
             }
+            Self::Silent { .. } => false,
         }
     }
 
@@ -186,6 +217,16 @@ impl fmt::Display for CallError {
                 text: None,
             } => write!(f, "{topic}: {}", errno::text(*errnum)),
             Self::Lost { text, .. } => f.write_str(text),
+            Self::Silent { topic, waited } => {
+                let who = daemon_of(topic.service()).map_or("the job-manager", |daemon| {
+                    daemon.strip_prefix("weir-").unwrap_or(daemon)
+                });
+                write!(
+                    f,
+                    "{who} does not answer ({}): it is stopped or overloaded; its log is in the state directory",
+                    when::human(waited.as_secs_f64())
+                )
+            }
         }
     }
 }
@@ -214,7 +255,7 @@ impl Session {
     /// # Errors
     /// [`OpenError`], or an environment variable that names no socket.
     pub async fn open() -> anyhow::Result<Self> {
-        Self::open_retrying(RESTART).await
+        Self::open_retrying(RESTART, ANSWER_WITHIN).await
     }
 
     /// Like [`Self::open`], with less patience: for those who can do something else.
@@ -222,13 +263,21 @@ impl Session {
     /// # Errors
     /// Likewise.
     pub async fn open_briefly() -> anyhow::Result<Self> {
-        Self::open_retrying(Retry::USUAL).await
+        Self::open_retrying(Retry::USUAL, GREETED_BRIEFLY_WITHIN).await
     }
 
-    async fn open_retrying(retry: Retry) -> anyhow::Result<Self> {
+    /// Like [`Self::open`]; an instance that says nothing is waited for no longer than this.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn open_within(wait: Duration) -> anyhow::Result<Self> {
+        Self::open_retrying(RESTART, wait).await
+    }
+
+    async fn open_retrying(retry: Retry, wait: Duration) -> anyhow::Result<Self> {
         let place = Place::find()?;
-        match connect(&place, Retry::NONE).await {
-            Err(error) if error.is_passing() => Ok(connect(&place, retry).await?),
+        match connect(&place, Retry::NONE, wait).await {
+            Err(error) if error.is_passing() => Ok(connect(&place, retry, wait).await?),
             other => Ok(other?),
         }
     }
@@ -238,17 +287,17 @@ impl Session {
     /// # Errors
     /// [`OpenError`].
     pub async fn open_at(place: &Place) -> anyhow::Result<Self> {
-        Ok(connect(place, Retry::NONE).await?)
+        Ok(connect(place, Retry::NONE, ANSWER_WITHIN).await?)
     }
 
     /// Connects to another socket in the state directory of the instance the environment names, once.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub async fn open_beside(name: &str) -> anyhow::Result<Self> {
+    pub async fn open_beside(name: &str, wait: Duration) -> anyhow::Result<Self> {
         let place = Place::find()?;
         let socket = place.statedir().join(name);
-        Self::open_at(&Place { socket, ..place }).await
+        Ok(connect(&Place { socket, ..place }, Retry::NONE, wait).await?)
     }
 
     /// Where it is connected to.
@@ -263,7 +312,7 @@ impl Session {
         uri::of_socket(&self.place.socket)
     }
 
-    /// Calls and reads the answer; no payload is read as `{}`.
+    /// Calls and reads the answer, which is due at once; no payload is read as `{}`.
     ///
     /// # Errors
     /// [`CallError`].
@@ -272,14 +321,43 @@ impl Session {
         topic: &str,
         request: &Q,
     ) -> Result<T, CallError> {
-        Ok(self.client.call_as(topic.to_owned(), request).await?)
+        within(ANSWER_WITHIN, topic, self.call_patiently(topic, request)).await
     }
 
-    /// Calls for the effect alone.
+    /// Calls for the effect alone; the answer is due at once.
     ///
     /// # Errors
     /// [`CallError`].
     pub async fn call_unit<Q: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<(), CallError> {
+        within(
+            ANSWER_WITHIN,
+            topic,
+            self.call_unit_patiently(topic, request),
+        )
+        .await
+    }
+
+    /// Calls something that waits until something has happened, however long that takes.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call_patiently<Q: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        topic: &str,
+        request: &Q,
+    ) -> Result<T, CallError> {
+        Ok(self.client.call_as(topic.to_owned(), request).await?)
+    }
+
+    /// Likewise, for the effect alone.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn call_unit_patiently<Q: Serialize + ?Sized>(
         &self,
         topic: &str,
         request: &Q,
@@ -297,7 +375,14 @@ impl Session {
         topic: &str,
         request: &Q,
     ) -> Result<Pending, CallError> {
-        Ok(Pending(self.client.begin(topic.to_owned(), request).await?))
+        let reply = within(ANSWER_WITHIN, topic, async {
+            Ok(self.client.begin(topic.to_owned(), request).await?)
+        })
+        .await?;
+        Ok(Pending {
+            reply,
+            topic: topic.to_owned(),
+        })
     }
 
     /// Opens a stream.
@@ -309,13 +394,17 @@ impl Session {
         topic: &str,
         request: &Q,
     ) -> Result<Stream, CallError> {
-        Ok(Stream(self.client.stream(topic.to_owned(), request).await?))
+        Ok(Stream {
+            stream: self.client.stream(topic.to_owned(), request).await?,
+            topic: topic.to_owned(),
+        })
     }
 }
 
-async fn connect(place: &Place, retry: Retry) -> Result<Session, OpenError> {
+async fn connect(place: &Place, retry: Retry, wait: Duration) -> Result<Session, OpenError> {
     let options = ConnectOptions {
         retry,
+        handshake_wait: wait,
         ..ConnectOptions::default()
     };
     match Client::connect_with(&place.socket, &options).await {
@@ -330,33 +419,74 @@ async fn connect(place: &Place, retry: Retry) -> Result<Session, OpenError> {
     }
 }
 
+/// Waits for an answer, at most so long.
+async fn within<T>(
+    wait: Duration,
+    topic: &str,
+    answer: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(wait, answer).await {
+        Ok(result) => result,
+        Err(_) => Err(CallError::Silent {
+            topic: Topic::from(topic.to_owned()),
+            waited: wait,
+        }),
+    }
+}
+
 /// An answer on its way.
 #[derive(Debug)]
 #[must_use]
-pub struct Pending(rpc::client::Reply);
+pub struct Pending {
+    reply: rpc::client::Reply,
+    topic: String,
+}
 
 impl Pending {
-    /// Waits for the answer and reads it.
+    /// Waits for the answer, which is due at once, and reads it.
     ///
     /// # Errors
     /// [`CallError`].
     pub async fn answer<T: DeserializeOwned>(self) -> Result<T, CallError> {
-        Ok(self.0.json_as().await?)
+        self.answer_within(ANSWER_WITHIN).await
     }
 
-    /// Waits for an answer in which nothing is of interest.
+    /// Likewise, with another limit.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn answer_within<T: DeserializeOwned>(self, wait: Duration) -> Result<T, CallError> {
+        let topic = self.topic.clone();
+        within(wait, &topic, self.answer_patiently()).await
+    }
+
+    /// Waits for an answer that comes when something has happened, however long that takes.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn answer_patiently<T: DeserializeOwned>(self) -> Result<T, CallError> {
+        Ok(self.reply.json_as().await?)
+    }
+
+    /// Waits for an answer in which nothing is of interest; it is due at once.
     ///
     /// # Errors
     /// [`CallError`].
     pub async fn unit(self) -> Result<(), CallError> {
-        self.0.json().await?;
-        Ok(())
+        within(ANSWER_WITHIN, &self.topic, async {
+            self.reply.json().await?;
+            Ok(())
+        })
+        .await
     }
 }
 
 /// A stream of answers; dropping it cancels it.
 #[derive(Debug)]
-pub struct Stream(rpc::client::Stream);
+pub struct Stream {
+    stream: rpc::client::Stream,
+    topic: String,
+}
 
 impl Stream {
     /// The next answer's JSON, empty for one without payload; `None` at the normal end. May be dropped while it waits.
@@ -364,12 +494,24 @@ impl Stream {
     /// # Errors
     /// [`CallError`]; the stream is over then.
     pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
-        Ok(self.0.next().await.transpose()?)
+        Ok(self.stream.next().await.transpose()?)
+    }
+
+    /// Likewise, waiting at most so long: for a stream that does not follow anything.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub async fn next_within(&mut self, wait: Duration) -> Result<Option<Bytes>, CallError> {
+        let stream = &mut self.stream;
+        within(wait, &self.topic, async {
+            Ok(stream.next().await.transpose()?)
+        })
+        .await
     }
 
     /// Asks for its end.
     pub fn cancel(&self) {
-        self.0.cancel();
+        self.stream.cancel();
     }
 }
 

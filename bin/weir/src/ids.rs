@@ -1,16 +1,25 @@
 //! Job ids on the command line and in what is printed.
 //!
 //! Every spelling of RFC 19 is taken, several may be joined by commas, and `-` reads them from standard input. What is printed
-//! is F58, with `ƒ` where the locale can show it and `f` where it cannot.
+//! is F58, with `ƒ` where the locale can show it and `f` where it cannot. An id that nobody knows is named as it was typed, too:
+//! the spellings of this command line are remembered for that, up to a bound.
 
 use crate::failure::usage;
 use crate::locale;
 use job::JobId;
+use serde::Serialize;
+use std::collections::HashMap;
 use std::io::Read as _;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Most bytes of ids taken from standard input: some millions of ids.
 const STDIN_BYTES_MAX: u64 = 256 << 20;
+
+/// Most spellings remembered.
+const TYPED_MAX: usize = 1024;
+
+/// What was typed for an id, if that is not how it is shown.
+static TYPED: Mutex<Option<HashMap<JobId, String>>> = Mutex::new(None);
 
 /// The id as this locale shows it.
 #[must_use]
@@ -24,8 +33,80 @@ pub fn show(id: JobId) -> String {
 /// # Errors
 /// The text is no spelling of an id.
 pub fn parse(text: &str) -> anyhow::Result<JobId> {
-    text.parse()
-        .map_err(|error: job::IdError| usage(error.to_string()))
+    read(text).map_err(|error| usage(error.to_string()))
+}
+
+/// One id, when what is wrong with it is told in another way.
+///
+/// # Errors
+/// The text is no spelling of an id.
+pub fn read(text: &str) -> Result<JobId, job::IdError> {
+    let id: JobId = text.parse()?;
+    if text != show(id) {
+        let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+        let typed = typed.get_or_insert_default();
+        if typed.len() < TYPED_MAX {
+            typed.insert(id, text.to_owned());
+        }
+    }
+    Ok(id)
+}
+
+/// What went wrong with one id: an entry of `errors` in a JSON document.
+#[derive(Debug, Clone, Serialize)]
+pub struct Problem {
+    /// The job, if the text names one.
+    pub id: Option<u64>,
+    /// Likewise, in F58.
+    pub f58: Option<String>,
+    /// What was typed.
+    pub text: String,
+    /// What is wrong.
+    pub error: String,
+}
+
+impl Problem {
+    /// Of a job.
+    #[must_use]
+    pub fn of(id: JobId, error: String) -> Self {
+        Self {
+            id: Some(id.0),
+            f58: Some(id.to_string()),
+            text: typed(id).unwrap_or_else(|| show(id)),
+            error,
+        }
+    }
+
+    /// Of a text that is no id.
+    #[must_use]
+    pub fn of_text(text: &str, error: String) -> Self {
+        Self {
+            id: None,
+            f58: None,
+            text: text.to_owned(),
+            error,
+        }
+    }
+}
+
+/// The ids these words name, and what is wrong with the others.
+///
+/// # Errors
+/// As [`words`].
+pub fn sorted_out(given: &[String]) -> anyhow::Result<(Vec<JobId>, Vec<Problem>)> {
+    let (mut ids, mut problems) = (Vec::new(), Vec::new());
+    for word in words(given)? {
+        match read(&word) {
+            Ok(id) => ids.push(id),
+            Err(error) => problems.push(Problem::of_text(&word, error.to_string())),
+        }
+    }
+    Ok((ids, problems))
+}
+
+fn typed(id: JobId) -> Option<String> {
+    let typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+    typed.as_ref()?.get(&id).cloned()
 }
 
 /// The words that stand for ids: commas taken apart, `-` replaced by the words of standard input.
@@ -75,10 +156,13 @@ pub fn parse_all(given: &[String]) -> anyhow::Result<Vec<JobId>> {
     Ok(ids)
 }
 
-/// `no such job ƒ…`: what is said of an id nobody knows.
+/// `no such job ƒ…`, or `no such job 17 (ƒJ)` for one that was typed in another way: what is said of an id nobody knows.
 #[must_use]
 pub fn unknown(id: JobId) -> String {
-    format!("no such job {}", show(id))
+    match typed(id) {
+        Some(text) => format!("no such job {text} ({})", show(id)),
+        None => format!("no such job {}", show(id)),
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +178,15 @@ mod tests {
             "fNH".to_owned(),
         ];
         assert_eq!(parse_all(&given).unwrap(), vec![JobId(1234); 5]);
+        assert_eq!(
+            unknown(JobId(77)),
+            format!("no such job {}", show(JobId(77)))
+        );
+        parse("0x4e").unwrap();
+        assert_eq!(
+            unknown(JobId(78)),
+            format!("no such job 0x4e ({})", show(JobId(78)))
+        );
         assert!(parse("abc").unwrap_err().to_string().contains("abc"));
         assert!(
             parse_all(&[",".to_owned()])

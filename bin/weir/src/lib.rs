@@ -41,13 +41,12 @@ pub mod uri;
 pub mod users;
 pub mod when;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 /// Runs the command line `words` (the program's name first) and gives the status to exit with.
 #[must_use]
 pub fn run(words: Vec<std::ffi::OsString>) -> u8 {
-    let cli = match cli::Cli::try_parse_from(&words) {
+    let cli = match cli::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
             let shown = matches!(

@@ -1,10 +1,11 @@
 //! Asking job-list: which jobs, in which order, with which attributes; and what to do when the instance is down.
 //!
 //! The order is job-list's and never changed here: pending by priority, then running, then inactive. When the main socket does
-//! not answer, job-info's own socket beside it is tried: it serves the last list it had, marked stale with its age.
+//! not answer, job-info's own socket beside it is tried: it serves the last list it had, marked stale with its age. Nothing is
+//! waited for longer than [`ANSWER_WITHIN`]: a daemon that is stopped is named.
 
 use crate::backoff::Backoff;
-use crate::connect::{CallError, Session, Stream};
+use crate::connect::{ANSWER_WITHIN, CallError, OpenError, Session, Stream};
 use crate::ids;
 use crate::outage;
 use crate::output::complain;
@@ -46,17 +47,41 @@ struct Page {
 const SERVICE_BACK_WITHIN: Duration = Duration::from_secs(2);
 const FRESH_WITHIN: Duration = Duration::from_secs(15);
 
+/// How long the first answer is waited for before job-info's own socket is tried as well: the job-manager may be stopped.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+/// The socket of job-info itself, in the state directory.
+const OWN_SOCKET: &str = "job-info.socket";
+
+/// Whom a question is put to, and how long the answer may take.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    within: Duration,
+    /// How long the job-manager has said nothing, if that is why job-info is asked itself.
+    silent_for: Option<Duration>,
+}
+
+impl Asking {
+    /// The age of a list that does not know that it is stale.
+    fn age(&self) -> Option<f64> {
+        self.silent_for.map(|silent| silent.as_secs_f64())
+    }
+}
+
 /// Asks the instance; while its listing service is coming back, again. Unless `fresh` is asked for, job-info's own socket is
 /// the last resort.
 async fn asked<T>(
     fresh: bool,
-    ask: impl AsyncFn(Session) -> anyhow::Result<T>,
+    ask: impl AsyncFn(Session, Asking) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let started = Instant::now();
-    let within = if fresh {
-        FRESH_WITHIN
+    let (patience, within) = if fresh {
+        (FRESH_WITHIN, ANSWER_WITHIN)
     } else {
-        SERVICE_BACK_WITHIN
+        (SERVICE_BACK_WITHIN, SILENT_AFTER)
+    };
+    let asking = Asking {
+        within,
+        silent_for: None,
     };
     let mut backoff = Backoff::default();
     let error = loop {
@@ -67,13 +92,14 @@ async fn asked<T>(
         };
         match opened {
             Err(error) => break error,
-            Ok(session) => match ask(session).await {
+            Ok(session) => match ask(session, asking).await {
                 Err(error) if outage::is_passing(&error) => {
-                    if started.elapsed() >= within {
+                    if started.elapsed() >= patience {
                         break error;
                     }
                     backoff.wait().await;
                 }
+                Err(error) if is_silent(&error) => break error,
                 other => return other,
             },
         }
@@ -81,10 +107,35 @@ async fn asked<T>(
     if fresh {
         return Err(error);
     }
-    match Session::open_beside("job-info.socket").await {
-        Ok(session) => ask(session).await,
-        Err(_) => Err(error),
+    let silent = is_silent(&error);
+    let left = ANSWER_WITHIN.saturating_sub(started.elapsed());
+    let asking = Asking {
+        within: left,
+        silent_for: silent.then(|| started.elapsed()),
+    };
+    let beside = match Session::open_beside(OWN_SOCKET, left).await {
+        Ok(session) => ask(session, asking).await,
+        Err(other) => Err(other),
+    };
+    match beside {
+        // Both ways lead to job-info: it is the one that says nothing.
+        Err(other) if silent && is_silent(&other) => Err(CallError::Silent {
+            topic: wire::Topic::from("job-info"),
+            waited: ANSWER_WITHIN,
+        }
+        .into()),
+        Err(other) if other.downcast_ref::<OpenError>().is_some() => Err(error),
+        other => other,
     }
+}
+
+fn is_silent(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<CallError>()
+        .is_some_and(CallError::is_silent)
+        || error
+            .downcast_ref::<OpenError>()
+            .is_some_and(OpenError::is_silent)
 }
 
 /// Asks; the rows come from the answer one page at a time.
@@ -99,7 +150,7 @@ pub async fn ask(question: &Question, fresh: bool) -> anyhow::Result<Answer> {
         "constraint": question.constraint,
         "batch": BATCH_ROWS,
     });
-    asked(fresh, async |session| {
+    asked(fresh, async |session, asking| {
         let stream = session.stream("job-list.list", &request).await?;
         let mut answer = Answer {
             session,
@@ -107,6 +158,7 @@ pub async fn ask(question: &Question, fresh: bool) -> anyhow::Result<Answer> {
             first: Vec::new(),
             stale: None,
             warned: false,
+            asking,
         };
         // Whether there is an answer at all shows with the first page.
         answer.first = answer.next_page().await?;
@@ -124,7 +176,7 @@ pub async fn by_id(
     attributes: &[&'static str],
     fresh: bool,
 ) -> anyhow::Result<(Vec<Result<Row, String>>, Option<f64>)> {
-    asked(fresh, async |session| {
+    asked(fresh, async |session, asking| {
         let mut rows = Vec::with_capacity(jobs.len());
         let (mut stale, mut warned) = (None, false);
         for ids in jobs.chunks(IDS_IN_FLIGHT_MAX) {
@@ -134,27 +186,29 @@ pub async fn by_id(
                 pending.push(session.start("job-list.list-id", &request).await?);
             }
             for (id, pending) in ids.iter().zip(pending) {
-                rows.push(match pending.answer::<ListIdResponse>().await {
-                    Ok(response) => {
-                        if let Some(age) = response.stale {
-                            stale = Some(age);
-                            warn_once(age, &mut warned);
+                rows.push(
+                    match pending.answer_within::<ListIdResponse>(asking.within).await {
+                        Ok(response) => {
+                            if let Some(age) = response.stale.or_else(|| asking.age()) {
+                                stale = Some(age);
+                                warn_once(age, &mut warned);
+                            }
+                            Ok(response.job)
                         }
-                        Ok(response.job)
-                    }
-                    Err(CallError::Refused {
-                        errnum: errno::ENOENT,
-                        ..
-                    }) => Err(ids::unknown(*id)),
-                    // Of this job alone: no right to it, or a stale list that does not hold it.
-                    Err(
-                        error @ CallError::Refused {
-                            errnum: errno::EPERM | errno::EAGAIN,
+                        Err(CallError::Refused {
+                            errnum: errno::ENOENT,
                             ..
-                        },
-                    ) => Err(format!("{}: {error}", ids::show(*id))),
-                    Err(error) => return Err(error.into()),
-                });
+                        }) => Err(ids::unknown(*id)),
+                        // Of this job alone: no right to it, or a stale list that does not hold it.
+                        Err(
+                            error @ CallError::Refused {
+                                errnum: errno::EPERM | errno::EAGAIN,
+                                ..
+                            },
+                        ) => Err(format!("{}: {error}", ids::show(*id))),
+                        Err(error) => return Err(error.into()),
+                    },
+                );
             }
         }
         Ok((rows, stale))
@@ -181,6 +235,7 @@ pub struct Answer {
     /// Seconds since the list was up to date, if it is not.
     pub stale: Option<f64>,
     warned: bool,
+    asking: Asking,
 }
 
 impl Answer {
@@ -203,15 +258,19 @@ impl Answer {
     }
 
     async fn next_page(&mut self) -> anyhow::Result<Vec<Row>> {
-        while let Some(payload) = self.stream.next().await? {
+        while let Some(payload) = self.stream.next_within(self.asking.within).await? {
             let page: Page = serde_json::from_slice(&payload)?;
-            if let Some(age) = page.stale {
+            if let Some(age) = page.stale.or_else(|| self.asking.age()) {
                 self.stale = Some(age);
                 warn_once(age, &mut self.warned);
             }
             if !page.jobs.is_empty() {
                 return Ok(page.jobs);
             }
+        }
+        if let (None, Some(age)) = (self.stale, self.asking.age()) {
+            self.stale = Some(age);
+            warn_once(age, &mut self.warned);
         }
         Ok(Vec::new())
     }

@@ -4,9 +4,10 @@
 //! are pipelined; order of the outcomes is the order of the ids.
 
 use crate::connect::{CallError, Pending, Session};
+use crate::ids::{self, Problem};
 use crate::outage::Outage;
 use crate::row::{Row, RowJson};
-use crate::{ids, status, when};
+use crate::{status, when};
 use job::{JobId, JobResult, State};
 use serde::Deserialize;
 use serde_json::json;
@@ -91,10 +92,10 @@ impl Outcome {
     ///
     /// # Errors
     /// The error's JSON form.
-    pub fn json(&self) -> Result<RowJson<'_>, serde_json::Value> {
+    pub fn json(&self) -> Result<RowJson<'_>, Problem> {
         match self {
             Self::Ended(row) => Ok(row.json(when::now())),
-            Self::Unknown(id, text) => Err(json!({"id": id, "f58": id.to_string(), "error": text})),
+            Self::Unknown(id, text) => Err(Problem::of(*id, text.clone())),
         }
     }
 }
@@ -139,7 +140,7 @@ async fn wait_rest(
         let Some((id, pending)) = in_flight.pop_front() else {
             return Ok(());
         };
-        outcomes.push(match pending.answer::<ListIdResponse>().await {
+        outcomes.push(match pending.answer_patiently::<ListIdResponse>().await {
             Ok(response) => Outcome::Ended(Box::new(response.job)),
             Err(CallError::Refused {
                 errnum: errno::ENOENT,

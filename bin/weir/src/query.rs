@@ -54,6 +54,51 @@ pub fn parse(text: &str, now: f64) -> anyhow::Result<Filter> {
     }
 }
 
+/// True if no job can meet this, whatever it is called and wherever it ran: its states and results exclude each other.
+#[must_use]
+pub fn is_impossible(constraint: &Value) -> bool {
+    let active = [1, 2, 4, 8, 16, 32].map(|state| (state, 0));
+    let ended = [1, 2, 4, 8].map(|result| (64, result));
+    active
+        .into_iter()
+        .chain(ended)
+        .all(|job| holds(constraint, job) == Some(false))
+}
+
+/// Whether a job of that state and result meets the constraint; `None` if more must be known of it.
+fn holds(constraint: &Value, (state, result): (u64, u64)) -> Option<bool> {
+    let (operator, values) = constraint.as_object()?.iter().next()?;
+    let values = values.as_array()?;
+    let has_bit = |bit: u64| {
+        Some(
+            values
+                .iter()
+                .any(|set| set.as_u64().unwrap_or(0) & bit != 0),
+        )
+    };
+    let mut inner = values.iter().map(|value| holds(value, (state, result)));
+    let all = |inner: &mut dyn Iterator<Item = Option<bool>>| {
+        let mut all = Some(true);
+        for one in inner {
+            match one {
+                Some(false) => return Some(false),
+                Some(true) => {}
+                None => all = None,
+            }
+        }
+        all
+    };
+    match operator.as_str() {
+        "states" => has_bit(state),
+        "results" => has_bit(result),
+        "and" => all(&mut inner),
+        // None of them holds.
+        "not" => all(&mut inner.map(|one| one.map(|is| !is))),
+        "or" => all(&mut inner.map(|one| one.map(|is| !is))).map(|none| !none),
+        _ => None,
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Open,
@@ -359,6 +404,30 @@ mod tests {
             r#"{"and":[{"t_submit":[">100.0"]},{"t_submit":["<200.5"]}]}"#
         );
         assert_eq!(constraint("name:and"), r#"{"name":["and"]}"#);
+    }
+
+    #[test]
+    fn a_filter_that_no_job_can_meet_is_recognised() {
+        let impossible = |text: &str| is_impossible(&parse(text, 0.0).unwrap().constraint);
+        for text in [
+            "completed failed",
+            "pending running",
+            "running and completed",
+            "name:a and (failed not failed)",
+        ] {
+            assert!(impossible(text), "{text}");
+        }
+        for text in [
+            "completed,failed",
+            "completed or failed",
+            "inactive failed",
+            "not running",
+            "not name:a",
+            "pending not name:x",
+            "active not (running)",
+        ] {
+            assert!(!impossible(text), "{text}");
+        }
     }
 
     #[test]

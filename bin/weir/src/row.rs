@@ -208,7 +208,7 @@ impl Row {
             waitstatus: self.waitstatus,
             returncode: self.returncode(),
             success: self.success,
-            reason: self.reason(),
+            reason: Some(self.reason()).filter(|reason| !reason.is_empty()),
             exception: ExceptionJson {
                 occurred: self.exception_occurred,
                 severity: self.exception_severity,
@@ -266,7 +266,7 @@ pub struct RowJson<'a> {
     pub waitstatus: Option<i32>,
     pub returncode: Option<i64>,
     pub success: Option<bool>,
-    pub reason: String,
+    pub reason: Option<String>,
     pub exception: ExceptionJson<'a>,
     pub dependencies: &'a [String],
     pub annotations: Option<&'a Map<String, Value>>,
@@ -345,6 +345,11 @@ mod tests {
         assert_eq!(
             (failed.info().as_ref(), failed.returncode()),
             ("Exit 3", Some(3))
+        );
+        let fine = row(r#"{"id":1,"state":64,"result":1,"waitstatus":0}"#);
+        assert_eq!(
+            (failed.json(0.0).reason.as_deref(), fine.json(0.0).reason),
+            (Some("Exit 3"), None)
         );
         let killed = row(r#"{"id":1,"state":64,"result":2,"waitstatus":9}"#);
         assert_eq!(killed.returncode(), Some(-9));

@@ -68,12 +68,15 @@ impl JobCounts {
     }
 }
 
+/// The method that counts.
+pub const JOB_STATS: &str = "job-list.job-stats";
+
 /// Asks for the counts.
 ///
 /// # Errors
 /// [`CallError`].
 pub async fn job_counts(session: &Session) -> Result<JobCounts, CallError> {
-    session.call("job-list.job-stats", &json!({})).await
+    session.call(JOB_STATS, &json!({})).await
 }
 
 #[cfg(test)]

@@ -9,14 +9,16 @@ use std::path::PathBuf;
 pub enum OpenError {
     /// Another daemon holds the lock.
     #[error(
-        "state directory {dir} is in use by process {pid}: stop that one first (weir shutdown) or name another directory with --statedir",
-        dir = dir.display(), pid = pid.map_or_else(|| "(unknown)".to_owned(), |pid| pid.to_string())
+        "state directory {dir} is in use by process {holder}, or name another directory with --statedir",
+        dir = dir.display(), holder = holder(*pid, *supervisor)
     )]
     InUse {
         /// The state directory.
         dir: PathBuf,
         /// The process that holds it, as it wrote itself into the lock file.
         pid: Option<u32>,
+        /// The `weir start` that keeps it running, if it can be seen: stopping the holder alone would only have it restarted.
+        supervisor: Option<u32>,
     },
     /// The file was written by a newer release.
     #[error(
@@ -61,6 +63,17 @@ pub enum OpenError {
         /// Its error.
         source: rusqlite::Error,
     },
+}
+
+/// Who holds a directory, and what stops it.
+fn holder(pid: Option<u32>, supervisor: Option<u32>) -> String {
+    match (pid, supervisor) {
+        (Some(pid), Some(start)) => {
+            format!("{pid} (weir start is process {start}): stop that first: kill {start}")
+        }
+        (Some(pid), None) => format!("{pid}: stop that first: kill {pid}"),
+        (None, _) => "(unknown): stop that first".to_owned(),
+    }
 }
 
 /// Why a read gave nothing. Reads change nothing; all but [`ReadError::BelowFloor`] may be tried again.

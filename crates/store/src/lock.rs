@@ -42,6 +42,7 @@ impl DirLock {
                 return Err(OpenError::InUse {
                     dir: dir.to_owned(),
                     pid,
+                    supervisor: pid.and_then(supervisor),
                 });
             }
             Err(errno) => return Err(failed(errno.into())),
@@ -53,5 +54,22 @@ impl DirLock {
             tracing::warn!(%error, "cannot write the pid into the lock file");
         }
         Ok(Self { _file: file })
+    }
+}
+
+/// The parent of that process, if it is a `weir start`.
+fn supervisor(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:"))?
+        .trim();
+    let command = std::fs::read(format!("/proc/{parent}/cmdline")).ok()?;
+    let mut words = command.split(|byte| *byte == 0);
+    let is_weir = words.next()?.rsplit(|byte| *byte == b'/').next() == Some(b"weir".as_slice());
+    if is_weir && words.any(|word| word == b"start") {
+        parent.parse().ok()
+    } else {
+        None
     }
 }

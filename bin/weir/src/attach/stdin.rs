@@ -29,7 +29,6 @@ pub struct Stdin {
     chunks: mpsc::Receiver<Vec<u8>>,
     /// `None` inside: the end of the input.
     unacknowledged: Option<Option<Vec<u8>>>,
-    sent_any: bool,
     done: bool,
 }
 
@@ -61,7 +60,6 @@ impl Stdin {
         Ok(Self {
             chunks,
             unacknowledged: None,
-            sent_any: false,
             done: false,
         })
     }
@@ -93,17 +91,17 @@ pub async fn forward(
         let is_end = chunk.is_none();
         stdin.unacknowledged = Some(chunk);
         loop {
-            match session.call_unit(&topic, &payload).await {
+            match session.call_unit_patiently(&topic, &payload).await {
                 Ok(()) => break,
                 Err(CallError::Refused {
                     errnum: errno::EAGAIN,
                     ..
                 }) => tokio::time::sleep(BUSY_RETRY).await,
-                // Takes no input, or reads no more: only worth a word if somebody typed something.
+                // It takes no input, reads no more, or has ended: what a pipe's writer is not told either.
                 Err(CallError::Refused {
-                    errnum: errno::ENOSYS | errno::EPIPE | errno::ENOENT,
+                    errnum: errno::ENOSYS | errno::EPIPE | errno::ENOENT | errno::ESRCH,
                     ..
-                }) if is_end || !stdin.sent_any => {
+                }) => {
                     stdin.done = true;
                     return Ok(());
                 }
@@ -114,7 +112,6 @@ pub async fn forward(
             }
         }
         stdin.unacknowledged = None;
-        stdin.sent_any |= !is_end;
         if is_end {
             stdin.done = true;
             return Ok(());

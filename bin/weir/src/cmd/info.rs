@@ -2,12 +2,12 @@
 
 use crate::connect;
 use crate::failure::Exit;
+use crate::ids::{self, Problem};
 use crate::listing;
 use crate::outcome;
 use crate::output::{self, Paint, Palette, complain};
 use crate::row::Row;
-use crate::{ids, text, users, when};
-use job::JobId;
+use crate::{text, users, when};
 use serde_json::json;
 use std::io::Write as _;
 
@@ -22,7 +22,7 @@ EXAMPLES
   weir info 4711,4712 --json | jq '.jobs | length'
 
 JSON
-  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"error\"}…],\"stale\":null|seconds}, one document always.
+  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…],\"stale\":null|seconds}, one document always.
 
 EXIT STATUS
   0  shown
@@ -43,14 +43,7 @@ pub struct Args {
 /// # Errors
 /// No instance, a job that does not exist.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut problems: Vec<(String, String)> = Vec::new();
-    let mut jobs: Vec<JobId> = Vec::new();
-    for word in ids::words(&args.ids)? {
-        match word.parse() {
-            Ok(id) => jobs.push(id),
-            Err(error) => problems.push((word.clone(), format!("{error}"))),
-        }
-    }
+    let (jobs, mut problems) = ids::sorted_out(&args.ids)?;
     let mut rows = Vec::new();
     let mut stale = None;
     if !jobs.is_empty() {
@@ -60,13 +53,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 for (id, result) in jobs.iter().zip(found) {
                     match result {
                         Ok(row) => rows.push(row),
-                        Err(error) => problems.push((id.to_string(), error)),
+                        Err(error) => problems.push(Problem::of(*id, error)),
                     }
                 }
             }
             // One document, whatever happens.
             Err(error) if args.json => {
-                problems.extend(jobs.iter().map(|id| (id.to_string(), format!("{error:#}"))))
+                problems.extend(jobs.iter().map(|id| Problem::of(*id, format!("{error:#}"))));
             }
             Err(error) => return Err(error),
         }
@@ -75,13 +68,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = output::stdout();
     if args.json {
         let jobs: Vec<_> = rows.iter().map(|row| row.json(now)).collect();
-        let errors: Vec<_> = problems
-            .iter()
-            .map(|(id, error)| json!({"id": id, "error": error}))
-            .collect();
         serde_json::to_writer(
             &mut out,
-            &json!({"jobs": jobs, "errors": errors, "stale": stale}),
+            &json!({"jobs": jobs, "errors": problems, "stale": stale}),
         )
         .map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
@@ -95,8 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     out.flush()?;
-    for (_, error) in &problems {
-        complain(&format!("info: {error}"));
+    for problem in &problems {
+        complain(&format!("info: {}", problem.error));
     }
     if problems.is_empty() {
         Ok(())

@@ -3,12 +3,14 @@
 use crate::connect::{self, Session};
 use crate::failure::{Exit, usage};
 use crate::format::fields::{Context, FIELDS};
-use crate::format::{self, Format};
+use crate::format::{self, Fit, Format};
+use crate::ids::{self, Problem};
 use crate::listing::{self, Question};
 use crate::output::{self, Paint, Palette, When, complain};
 use crate::row::{Row, RowJson};
-use crate::{ids, outage, query, stats, text, users, when};
-use job::{JobId, JobResult, State, StateSet};
+use crate::{outage, query, stats, text, users, when};
+use job::{JobResult, State, StateSet};
+use protocol::job_manager::QueueListResponse;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -16,15 +18,15 @@ use std::io::Write as _;
 /// Jobs shown when nothing is said.
 const COUNT_DEFAULT: u64 = 1000;
 /// Rows kept to find the width of columns; beyond it columns are as wide as so far.
-const LOOK_AHEAD_ROWS_MAX: usize = 10_000;
+const LOOK_AHEAD_ROWS_MAX: usize = 1000;
 
 /// List jobs: your active ones, or those you ask for
 ///
 /// Pending jobs come first, in the order in which they will be considered, then running ones, latest first, then those that
 /// ended, latest first. A listing is current: what this or any other command was told before it, it shows.
 ///
-/// At a terminal columns are fitted and coloured. Into a pipe or file the columns are always the same, nothing is cut and no
-/// cell is empty ('-' stands for nothing); use --json or -o in scripts.
+/// At a terminal columns are fitted, names first, and coloured. Into a pipe or file the columns are always the same, nothing
+/// is cut and no cell is empty ('-' stands for nothing); use --json or -o in scripts.
 ///
 /// When the instance is down, job-info still serves the last list it had: a line on standard error says how old it is, the
 /// JSON document says so in "stale" (null or seconds), and the exit status stays 0. With --fresh that is an error instead.
@@ -43,14 +45,15 @@ EXAMPLES
 FILTERS (-f)
   States and results, joined by commas: pending, running, inactive, active, depend, priority, sched, run, cleanup,
   completed, failed, canceled, timeout. Or an expression of these and OPERATOR:VALUE[,VALUE…] with and, or, not and
-  brackets; operators: name, queue, user, host, rank, t_submit … t_inactive (as t_run:>-1h).
+  brackets; operators: name, queue, user, host, rank, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined
+  by and: 'completed failed' is no job, 'completed,failed' and 'completed or failed' are both kinds.
 
 FORMATS (-o)
   Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields, conversions and named formats.
 
 JSON
-  {\"jobs\":[…],\"errors\":[{\"id\":…,\"error\":…}…],\"stale\":null|seconds}: one document, the same keys and types
-  whatever the count; a thing that is not defined is null.
+  {\"jobs\":[…],\"errors\":[{\"id\":…|null,\"f58\":…|null,\"text\":…,\"error\":…}…],\"stale\":null|seconds}: one document,
+  the same keys and types whatever the count; a thing that is not defined is null. text is what was typed.
 
 EXIT STATUS
   0  listed; also when nothing matched, and when the list is stale
@@ -58,7 +61,7 @@ EXIT STATUS
   2  the command line is wrong")]
 pub struct Args {
     /// Jobs to list, in any spelling; '-' reads them from standard input
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", conflicts_with_all = ["filter", "name", "queue", "include", "since", "user", "all_users", "count"])]
     ids: Vec<String>,
 
     /// Ended jobs too
@@ -139,13 +142,6 @@ struct Document<'a> {
     stale: Option<f64>,
 }
 
-/// An id that could not be listed.
-#[derive(Debug, Serialize)]
-pub struct Problem {
-    id: String,
-    error: String,
-}
-
 /// Lists.
 ///
 /// # Errors
@@ -166,7 +162,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let now = when::now();
     let constraint = constraint(args, now)?;
+    if let Some(filter) = &args.filter
+        && query::is_impossible(&query::parse(filter, now)?.constraint)
+    {
+        complain(&format!(
+            "jobs: no job can be all of '{filter}'; 'or', or a comma, joins what may be either"
+        ));
+    }
     connect::block_on(async {
+        if !args.queue.is_empty() {
+            note_queues(&args.queue).await;
+        }
         if args.stats || args.stats_only {
             let counts =
                 outage::patiently(async || Ok(stats::job_counts(&Session::open().await?).await?))
@@ -180,6 +186,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         let mut shown = Shown {
             args,
+            fit: fit(args.format.as_deref()),
             format,
             context: Context { now },
             palette: args.color.for_stdout(),
@@ -190,6 +197,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             shown.by_id(&attributes).await
         }
     })
+}
+
+/// Says so if jobs of a queue are asked for that the instance does not have. An instance that is down is told about later.
+async fn note_queues(wanted: &[String]) {
+    let known = async {
+        let session = Session::open_briefly().await?;
+        let list: QueueListResponse = session.call("job-manager.queue-list", &json!({})).await?;
+        anyhow::Ok(list.queues)
+    };
+    let Ok(known) = known.await else { return };
+    for name in wanted.iter().filter(|name| !known.contains(name)) {
+        complain(&format!(
+            "jobs: there is no queue '{name}'{}",
+            if known.is_empty() {
+                " (there are no named queues)".to_owned()
+            } else {
+                format!("; queues are {}", known.join(", "))
+            }
+        ));
+    }
+}
+
+/// How the columns are made to fit: a format that somebody wrote is left as it is, ours suit what they are written to.
+fn fit(format: Option<&str>) -> Fit {
+    match format {
+        Some(text) if !format::NAMED.iter().any(|(name, ..)| *name == text) => Fit::Written,
+        _ if output::stdout_is_terminal() => Fit::Columns(output::columns()),
+        _ => Fit::Widest,
+    }
 }
 
 /// Whether jobs are asked for that are not active.
@@ -229,6 +265,7 @@ fn constraint(args: &Args, now: f64) -> anyhow::Result<Value> {
 struct Shown<'a> {
     args: &'a Args,
     format: Format,
+    fit: Fit,
     context: Context,
     palette: Palette,
 }
@@ -262,7 +299,7 @@ impl Shown<'_> {
         let mut answer = listing::ask(&question, self.args.fresh).await?;
         let mut left = if wanted == 0 { u64::MAX } else { wanted };
         let mut more = false;
-        let keep = self.args.json || self.format.looks_ahead();
+        let keep = self.args.json || self.looks_ahead();
         let mut kept: Vec<Row> = Vec::new();
         let mut writer = None;
         loop {
@@ -316,18 +353,7 @@ impl Shown<'_> {
     }
 
     async fn by_id(&mut self, attributes: &[&'static str]) -> anyhow::Result<()> {
-        let words = ids::words(&self.args.ids)?;
-        let mut problems = Vec::new();
-        let mut jobs: Vec<JobId> = Vec::new();
-        for word in &words {
-            match word.parse() {
-                Ok(id) => jobs.push(id),
-                Err(error) => problems.push(Problem {
-                    id: word.clone(),
-                    error: format!("{error}"),
-                }),
-            }
-        }
+        let (jobs, mut problems) = ids::sorted_out(&self.args.ids)?;
         let mut rows = Vec::new();
         let mut stale = None;
         if !jobs.is_empty() {
@@ -335,10 +361,7 @@ impl Shown<'_> {
                 Ok(found) => found,
                 // One document, whatever happens.
                 Err(error) if self.args.json => {
-                    problems.extend(jobs.iter().map(|id| Problem {
-                        id: id.to_string(),
-                        error: format!("{error:#}"),
-                    }));
+                    problems.extend(jobs.iter().map(|id| Problem::of(*id, format!("{error:#}"))));
                     self.document(&[], &problems, None)?;
                     return Err(error);
                 }
@@ -348,10 +371,7 @@ impl Shown<'_> {
             for (id, result) in jobs.iter().zip(found) {
                 match result {
                     Ok(row) => rows.push(row),
-                    Err(error) => problems.push(Problem {
-                        id: id.to_string(),
-                        error,
-                    }),
+                    Err(error) => problems.push(Problem::of(*id, error)),
                 }
             }
         }
@@ -402,15 +422,20 @@ impl Shown<'_> {
         Ok(())
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.fit != Fit::Written || self.format.looks_ahead()
+    }
+
     fn start(&self, rows: &[Row]) -> anyhow::Result<Writer> {
-        let looks_ahead = self.format.looks_ahead();
-        let layout = if looks_ahead && !rows.is_empty() {
-            self.format.fitted(rows, &self.context)
+        let layout = if self.looks_ahead() && !rows.is_empty() {
+            self.format.fitted(rows, &self.context, self.fit)
         } else {
             self.format.as_written()
         };
-        let columns =
-            (self.args.format.is_none() && output::stdout_is_terminal()).then(output::columns);
+        let columns = match self.fit {
+            Fit::Columns(columns) => Some(columns),
+            Fit::Written | Fit::Widest => None,
+        };
         let mut writer = Writer {
             out: output::stdout(),
             layout,

@@ -7,13 +7,13 @@
 //! connection is lost after that, the stream is resumed behind it, with a note on standard error. A cut before it means that
 //! the backlog is incomplete: the command fails and says so.
 
-use crate::connect::{self, CallError, Session};
+use crate::connect::{self, ANSWER_WITHIN, CallError, Session};
 use crate::eventtext::{self, LogEvent};
 use crate::failure::usage;
 use crate::outage::Outage;
-use crate::output::{self, Paint, Palette, When};
+use crate::output::{self, Paint, Palette, When, complain};
 use crate::{ids, text, when};
-use job::JobId;
+use job::{EventName, JobId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -22,9 +22,12 @@ use wire::errno;
 
 /// Follow the journal: every event of every job, in one order
 ///
-/// Starts now, with the jobs that are active (--from=active), with all there ever was (--from=all), or after an event you have
-/// seen (--after). The stream goes on until you end it; a restart of the instance does not: it is resumed where it was, with
-/// a note on standard error. Guests see the events of their own jobs.
+/// Starts now, with the jobs that are active (--from=active), with all there is (--from=all), or after an event you have seen
+/// (--after). What is printed comes in the order of seq, whichever it is: --after=SEQ may go on from any line that was printed,
+/// of the same epoch ('weir stats' shows it). What only passed by is not kept: annotations are told live alone.
+///
+/// The stream goes on until you end it; a restart of the instance does not: it is resumed where it was, with a note on standard
+/// error. Guests see the events of their own jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -159,6 +162,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if name.is_empty() {
             return Err(usage("an event name must not be empty"));
         }
+        if !is_known(name) {
+            complain(&format!(
+                "journal: no event of weir is called '{name}'; only one that somebody made up would match"
+            ));
+        }
     }
     let mut follow = Follow {
         args,
@@ -196,6 +204,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             session = outage.survive(&place, error, &whose).await?;
         }
     })
+}
+
+/// Names of events that are no job's; those of jobs are known to [`EventName`].
+const LOG_EVENTS: [&str; 6] = [
+    "purge",
+    "wait",
+    "queue-enable",
+    "queue-disable",
+    "queue-start",
+    "queue-stop",
+];
+
+fn is_known(name: &str) -> bool {
+    EventName::from(name).bit().is_some() || LOG_EVENTS.contains(&name)
 }
 
 struct Follow<'a> {
@@ -244,7 +266,12 @@ impl Follow<'_> {
             Err(error) => return Err(error.into()),
         };
         loop {
-            let payload = match stream.next().await {
+            let next = if self.args.no_follow {
+                stream.next_within(ANSWER_WITHIN).await
+            } else {
+                stream.next().await
+            };
+            let payload = match next {
                 Ok(Some(payload)) => payload,
                 // The job-manager ends its streams when it stops.
                 Ok(None) => return Ok(End::Lost(ended())),
@@ -359,6 +386,14 @@ mod tests {
         let live_only =
             shown(r#"{"seq":9,"id":1,"log":false,"entry":{"timestamp":1.5,"name":"memo"}}"#);
         assert!(live_only.ends_with(" memo"), "{live_only}");
+    }
+
+    #[test]
+    fn a_name_that_nobody_knows_is_told_from_one_that_is() {
+        for name in ["submit", "clean", "memo", "queue-stop"] {
+            assert!(is_known(name), "{name}");
+        }
+        assert!(!is_known("strat"));
     }
 
     #[test]

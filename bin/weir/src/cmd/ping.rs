@@ -30,11 +30,11 @@ pub struct Args {
     count: u64,
 
     /// Time between them
-    #[arg(short, long, default_value = "0.2s", value_name = "FSD", value_parser = when::finite)]
+    #[arg(short, long, default_value = "0.2s", value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
     interval: f64,
 
     /// Longest wait for an answer
-    #[arg(short, long, default_value = "10s", value_name = "FSD", value_parser = when::finite)]
+    #[arg(short, long, default_value = "10s", value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
     timeout: f64,
 }
 
@@ -50,7 +50,8 @@ struct Pong {
 /// No instance, no such service, or no answer in time.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     connect::block_on(async {
-        let session = Session::open().await?;
+        let wait = Duration::from_secs_f64(args.timeout);
+        let session = Session::open_within(wait).await?;
         let topic = format!("{}.ping", args.service);
         let mut seq = 0;
         while args.count == 0 || seq < args.count {
@@ -59,10 +60,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             let start = Instant::now();
             let request = json!({"seq": seq, "time.tv_sec": 0, "time.tv_nsec": 0, "pad": ""});
-            let answer = tokio::time::timeout(
-                Duration::from_secs_f64(args.timeout),
-                session.call::<_, Pong>(&topic, &request),
-            );
+            let answer =
+                tokio::time::timeout(wait, session.call_patiently::<_, Pong>(&topic, &request));
             let Ok(answer) = answer.await else {
                 anyhow::bail!(
                     "{}: no answer within {}",

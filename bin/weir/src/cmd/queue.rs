@@ -19,8 +19,8 @@ pub enum QueueCommand {
     Stop(Stop),
     Enable(Enable),
     Disable(Disable),
-    Idle(Until),
-    Drain(Until),
+    Idle(Idle),
+    Drain(Drain),
 }
 
 /// Which queue; the argument all share.
@@ -141,16 +141,31 @@ pub struct Disable {
     quiet: bool,
 }
 
-/// Wait until no job runs (idle), or until no job is active (drain)
+/// Wait until no job runs or ends
+///
+/// Jobs that wait are not waited for: see 'weir queue stop' first, or 'weir queue drain'.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXIT STATUS
-  0    so it is
+  0    no job runs
   1    no instance, or no right to ask
   124  --timeout passed first")]
-pub struct Until {
+pub struct Idle {
     /// Longest time to wait
-    #[arg(short, long, value_name = "FSD", value_parser = when::finite)]
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
+    timeout: Option<f64>,
+}
+
+/// Wait until no job is active: all have run and ended
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+EXIT STATUS
+  0    no job is active
+  1    no instance, or no right to ask
+  124  --timeout passed first")]
+pub struct Drain {
+    /// Longest time to wait
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
     timeout: Option<f64>,
 }
 
@@ -218,8 +233,8 @@ impl QueueCommand {
                     )
                     .await
                 }
-                Self::Idle(args) => until(&session, "job-manager.idle", args).await,
-                Self::Drain(args) => until(&session, "job-manager.drain", args).await,
+                Self::Idle(args) => until(&session, "idle", "running", args.timeout).await,
+                Self::Drain(args) => until(&session, "drain", "active", args.timeout).await,
             }
         })
     }
@@ -319,11 +334,17 @@ async fn switch(
     }
 }
 
-async fn until(session: &Session, topic: &str, args: &Until) -> anyhow::Result<()> {
+async fn until(
+    session: &Session,
+    method: &str,
+    state: &str,
+    timeout: Option<f64>,
+) -> anyhow::Result<()> {
     let request = json!({});
-    let waiting = async { Ok(session.call_unit(topic, &request).await?) };
-    limit::within(args.timeout, waiting, |after| {
-        format!("queue: not so after {after}")
+    let topic = format!("job-manager.{method}");
+    let waiting = async { Ok(session.call_unit_patiently(&topic, &request).await?) };
+    limit::within(timeout, waiting, |after| {
+        format!("queue {method}: jobs are still {state} after {after}")
     })
     .await
 }

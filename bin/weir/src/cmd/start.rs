@@ -173,7 +173,7 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
         Err(error) => Err(error),
         Ok(resources) if args.command.is_empty() => {
             if !args.quiet {
-                say_ready(&place, resources);
+                say_ready(args, &place, resources);
             }
             serve(&mut supervisor, &mut signals).await
         }
@@ -252,7 +252,7 @@ fn daemons(
     ])
 }
 
-fn say_ready(place: &Place, resources: Resources) {
+fn say_ready(args: &Args, place: &Place, resources: Resources) {
     let uri = uri::of_socket(&place.socket);
     let mut out = io::stdout().lock();
     let plural =
@@ -270,11 +270,38 @@ fn say_ready(place: &Place, resources: Resources) {
     let _ = writeln!(
         out,
         "weir: ready{on}. In another terminal:\n\n  export WEIR_URI={}\n  weir submit -n1 sleep 60\n  weir jobs\n\nCtrl-C stops the instance; \
-         running jobs go on and are found again by\n\n  weir start --statedir={}",
+         running jobs go on and are found again by\n\n  {}",
         shell_word(&uri),
-        shell_word(&place.statedir().display().to_string())
+        again(args, place.statedir())
     );
     let _ = out.flush();
+}
+
+/// The command line that starts the same instance again.
+fn again(args: &Args, statedir: &Path) -> String {
+    let mut words = vec![format!("--statedir={}", statedir.display())];
+    if let Some(size) = args.size {
+        words.extend(["-s".to_owned(), size.to_string()]);
+    }
+    for (option, given) in [
+        ("manager", &args.manager_arg),
+        ("info", &args.info_arg),
+        ("runner", &args.runner_arg),
+    ] {
+        for word in given {
+            words.push(format!("--{option}-arg={}", word.to_string_lossy()));
+        }
+    }
+    if args.quiet {
+        words.push("--quiet".to_owned());
+    }
+    words
+        .iter()
+        .fold("weir start".to_owned(), |mut line, word| {
+            line.push(' ');
+            line.push_str(&shell_word(word));
+            line
+        })
 }
 
 /// A word as a shell reads it back.
@@ -401,7 +428,9 @@ async fn end_jobs(session: &Session) {
                 session
             }
         };
-        session.call_unit("job-manager.drain", &json!({})).await?;
+        session
+            .call_unit_patiently("job-manager.drain", &json!({}))
+            .await?;
         anyhow::Ok(())
     };
     match tokio::time::timeout(DRAIN_WITHIN, ending).await {
@@ -444,6 +473,33 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn the_hint_for_starting_again_has_the_same_options() {
+        let line = [
+            "x",
+            "-s",
+            "4",
+            "--runner-arg=--cores=0-1",
+            "--manager-arg",
+            "--x y",
+        ];
+        assert_eq!(
+            again(&Line::parse_from(line).args, Path::new("/run/w")),
+            "weir start --statedir=/run/w -s 4 '--manager-arg=--x y' --runner-arg=--cores=0-1"
+        );
+        assert_eq!(
+            again(&Line::parse_from(["x"]).args, Path::new("/run/w")),
+            "weir start --statedir=/run/w"
+        );
+    }
 
     #[test]
     fn what_is_said_can_be_pasted_into_a_shell() {

@@ -18,7 +18,7 @@ EXAMPLES
 EXIT STATUS
   0  always, unless standard output is gone")]
 pub struct Args {
-    /// Print one JSON document: {\"client\":…, \"instance\":…|null, \"uri\":…|null}
+    /// Print one JSON document: {"client":…, "instance":…|null, "uri":…|null}; instance is the Flux version it speaks
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,7 @@ struct Attribute {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let client = env!("CARGO_PKG_VERSION");
     let instance = connect::block_on(async {
-        let session = Session::open().await?;
+        let session = Session::open_briefly().await?;
         let Attribute { value } = session
             .call("attr.get", &json!({"name": "version"}))
             .await?;
@@ -56,7 +56,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (false, instance) => {
             writeln!(out, "weir      {client}")?;
             if let Ok((version, uri)) = instance {
-                writeln!(out, "instance  {version}  {uri}")?;
+                // What an instance calls its version is that of the protocol.
+                writeln!(out, "instance  speaks Flux {version}, at {uri}")?;
             }
         }
     }

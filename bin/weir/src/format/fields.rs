@@ -78,6 +78,12 @@ impl Source {
         matches!(self, Self::Field(field) if matches!(field.name, "status" | "status_abbrev" | "state" | "state_single" | "result" | "result_abbrev"))
     }
 
+    /// True for the column that is cut when a line is too long.
+    #[must_use]
+    pub fn is_name(&self) -> bool {
+        matches!(self, Self::Field(field) if field.name == "name")
+    }
+
     /// The value for one job.
     #[must_use]
     pub fn value<'a>(&self, row: &'a Row, context: &Context) -> Value<'a> {

@@ -18,6 +18,7 @@ use crate::row::Row;
 use crate::text;
 use fields::{Context, Source};
 use spec::{Conversion, Spec};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -74,11 +75,46 @@ pub struct Format {
     parts: Vec<Part>,
 }
 
+/// How wide the columns of a format are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// As the format says: `?:` and `+:` where they stand, everything else as wide as its spec.
+    Written,
+    /// Every column as wide as its widest cell; nothing is cut.
+    Widest,
+    /// Likewise, but names are cut so that the line, or what comes before its last column, fits into so many columns.
+    Columns(usize),
+}
+
+/// Columns of a name that are kept, however narrow the terminal.
+const NAME_COLUMNS_MIN: usize = 10;
+/// Columns kept free for the last one, which has no end of its own.
+const LAST_COLUMNS_MIN: usize = 12;
+
+/// What became of a column after looking at all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    LeftOut,
+    /// As wide as its spec says.
+    Spec,
+    Wide(usize),
+    /// So wide and no wider: what is longer is cut.
+    Cut(usize),
+}
+
+impl Place {
+    fn width(self) -> Option<usize> {
+        match self {
+            Self::Wide(width) | Self::Cut(width) => Some(width),
+            Self::LeftOut | Self::Spec => None,
+        }
+    }
+}
+
 /// What became of each column after looking at all rows.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Per part: `None` if it is left out, else its width if that differs from the spec's.
-    columns: Vec<Option<Option<usize>>>,
+    columns: Vec<Place>,
 }
 
 impl Format {
@@ -164,7 +200,7 @@ impl Format {
             .collect()
     }
 
-    /// True if all rows must be seen before the first is written.
+    /// True if all rows must be seen before the first is written, the fit being [`Fit::Written`]. Other fits always look ahead.
     #[must_use]
     pub fn looks_ahead(&self) -> bool {
         self.parts
@@ -176,46 +212,72 @@ impl Format {
     #[must_use]
     pub fn as_written(&self) -> Layout {
         Layout {
-            columns: vec![Some(None); self.parts.len()],
+            columns: vec![Place::Spec; self.parts.len()],
         }
     }
 
     /// The layout for these rows.
     #[must_use]
-    pub fn fitted(&self, rows: &[Row], context: &Context) -> Layout {
+    pub fn fitted(&self, rows: &[Row], context: &Context, fit: Fit) -> Layout {
         let mut cell = String::new();
-        let columns = self
-            .parts
-            .iter()
-            .map(|part| {
-                let Part::Field(column) = part else {
-                    return Some(None);
-                };
-                if !column.collapse && !column.expand {
-                    return Some(None);
+        let last = self.parts.len().saturating_sub(1);
+        let mut columns = Vec::with_capacity(self.parts.len());
+        for (at, part) in self.parts.iter().enumerate() {
+            columns.push(match part {
+                Part::Field(column) if column.collapse || column.expand || fit != Fit::Written => {
+                    let widest = column.widest(rows, context, &mut cell);
+                    match (widest, fit) {
+                        (0, _) if column.collapse => Place::LeftOut,
+                        (_, Fit::Written) if !column.expand => Place::Spec,
+                        // Nothing comes behind it.
+                        (_, Fit::Widest | Fit::Columns(_)) if at == last => Place::Spec,
+                        _ => Place::Wide(
+                            widest
+                                .max(text::width(column.source.heading()))
+                                .max(column.spec.width),
+                        ),
+                    }
                 }
-                let mut widest = 0;
-                for row in rows {
-                    cell.clear();
-                    column.spec.bare().write(
-                        &column.source.value(row, context),
-                        column.conversion,
-                        &mut cell,
-                    );
-                    widest = widest.max(text::width(&cell));
-                }
-                match (widest, column.collapse) {
-                    (0, true) => None,
-                    _ if column.expand => Some(Some(
-                        widest
-                            .max(text::width(column.source.heading()))
-                            .max(column.spec.width),
-                    )),
-                    _ => Some(None),
-                }
-            })
-            .collect();
+                _ => Place::Spec,
+            });
+        }
+        if let Fit::Columns(limit) = fit {
+            self.cut_name(rows, context, limit, &mut columns);
+        }
         Layout { columns }
+    }
+
+    /// Cuts the name by as much as the line is too long for `limit`.
+    fn cut_name(&self, rows: &[Row], context: &Context, limit: usize, columns: &mut [Place]) {
+        let mut cell = String::new();
+        let last = self.parts.len().saturating_sub(1);
+        let mut total = 0;
+        for (at, (part, place)) in self.parts.iter().zip(columns.iter()).enumerate() {
+            total += match (part, place) {
+                // With the text behind it.
+                (Part::Field(_), Place::LeftOut) => continue,
+                (Part::Text(_), _) if at > 0 && columns[at - 1] == Place::LeftOut => 0,
+                (Part::Text(text), _) => text::width(text),
+                (Part::Field(column), _) if at == last => column
+                    .widest(rows, context, &mut cell)
+                    .min(LAST_COLUMNS_MIN)
+                    .max(text::width(column.source.heading())),
+                (Part::Field(column), place) => place.width().unwrap_or(column.spec.width),
+            };
+        }
+        let excess = total.saturating_sub(limit);
+        if excess == 0 {
+            return;
+        }
+        for (part, place) in self.parts.iter().zip(columns) {
+            if let (Part::Field(column), Place::Wide(width)) = (part, *place)
+                && column.source.is_name()
+            {
+                let cut = width.saturating_sub(excess).max(NAME_COLUMNS_MIN);
+                *place = Place::Cut(cut.min(width));
+                return;
+            }
+        }
     }
 
     /// Appends the line of headings.
@@ -259,21 +321,43 @@ impl Format {
     ) {
         let start = out.len();
         let mut left_out = false;
-        for (part, column) in self.parts.iter().zip(&layout.columns) {
-            match (part, column) {
+        for (part, place) in self.parts.iter().zip(&layout.columns) {
+            match (part, place) {
                 // The text after a column that is left out goes with it.
                 (Part::Text(_), _) if left_out => left_out = false,
                 (Part::Text(text), _) => out.push_str(text),
-                (Part::Field(_), None) => left_out = true,
-                (Part::Field(field), Some(width)) => {
+                (Part::Field(_), Place::LeftOut) => left_out = true,
+                (Part::Field(field), place) => {
                     left_out = false;
-                    cell(field, *width, out);
+                    let at = out.len();
+                    cell(field, place.width(), out);
+                    if let Place::Cut(width) = place
+                        && let Cow::Owned(cut) = text::fit(&out[at..], *width)
+                    {
+                        out.truncate(at);
+                        out.push_str(&cut);
+                    }
                 }
             }
         }
         // Padding of the last column is of no use to anybody.
         let end = start + out[start..].trim_end_matches(' ').len();
         out.truncate(end);
+    }
+}
+
+impl Column {
+    /// Columns of the widest cell of these rows.
+    fn widest(&self, rows: &[Row], context: &Context, cell: &mut String) -> usize {
+        let mut widest = 0;
+        for row in rows {
+            cell.clear();
+            self.spec
+                .bare()
+                .write(&self.source.value(row, context), self.conversion, cell);
+            widest = widest.max(text::width(cell));
+        }
+        widest
     }
 }
 
@@ -319,7 +403,7 @@ mod tests {
         let format = Format::parse(format).unwrap();
         let context = Context { now: 1000.0 };
         let layout = if format.looks_ahead() {
-            format.fitted(rows, &context)
+            format.fitted(rows, &context, Fit::Written)
         } else {
             format.as_written()
         };
@@ -362,6 +446,63 @@ mod tests {
             shown("{id.dec:>5} ?:{queue:<8} +:{name:<4} {state}", &two),
             ["JOBID QUEUE    NAME STATE", "    1 debug    a    SCHED"]
         );
+    }
+
+    fn fitted(format: &str, rows: &[Row], fit: Fit) -> Vec<String> {
+        let format = Format::parse(format).unwrap();
+        let context = Context { now: 1000.0 };
+        let layout = format.fitted(rows, &context, fit);
+        rows.iter()
+            .map(|row| {
+                let mut line = String::new();
+                format.write_row(row, &context, &layout, &mut line);
+                line
+            })
+            .collect()
+    }
+
+    #[test]
+    fn at_a_terminal_a_long_name_is_cut_before_anything_else() {
+        let name = "x".repeat(200);
+        let jobs = rows(&format!(
+            r#"[{{"id":1,"name":"{name}","userid":0,"state":16,"ntasks":1,"t_run":990.0,"nodelist":"node0"}},
+                {{"id":2,"name":"short","userid":0,"state":8,"ntasks":1}}]"#
+        ));
+        for columns in [80, 69, 40, 300] {
+            for format in [TERMINAL, PLAIN] {
+                let lines = fitted(format, &jobs, Fit::Columns(columns));
+                if columns >= 80 {
+                    assert!(text::width(&lines[0]) <= columns, "{}", lines[0]);
+                }
+                assert!(
+                    lines[0].ends_with(" R      1      -      10s node0"),
+                    "{}",
+                    lines[0]
+                );
+                let shown = lines[0].matches('x').count();
+                assert!(shown + 1 >= NAME_COLUMNS_MIN, "{columns}: {}", lines[0]);
+                assert_eq!(shown == 200, columns == 300, "{}", lines[0]);
+            }
+        }
+        let long = fitted("long", &jobs, Fit::Columns(110));
+        assert!(
+            long[0].contains('…') && long[0].ends_with(" node0"),
+            "{}",
+            long[0]
+        );
+    }
+
+    #[test]
+    fn into_a_pipe_nothing_is_cut_and_all_columns_line_up() {
+        let name = "x".repeat(200);
+        let jobs = rows(&format!(
+            r#"[{{"id":1,"name":"{name}","userid":0,"state":16,"ntasks":1,"nodelist":"node0"}},
+                {{"id":2,"name":"short","userid":0,"state":8,"ntasks":1}}]"#
+        ));
+        let lines = fitted(PLAIN, &jobs, Fit::Widest);
+        assert!(lines[0].contains(&name));
+        let at = |line: &str, what: &str| line.find(what).unwrap();
+        assert_eq!(at(&lines[0], " R  "), at(&lines[1], " S  "));
     }
 
     #[test]

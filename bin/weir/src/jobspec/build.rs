@@ -87,11 +87,10 @@ pub fn build(options: &JobOptions, around: &Surroundings) -> anyhow::Result<Valu
             system.insert(key.to_owned(), json!(value));
         }
     }
-    if !options.dependency.is_empty() {
-        system.insert(
-            "dependencies".to_owned(),
-            dependencies(&options.dependency)?,
-        );
+    if let Some(text) = options.dependency.first() {
+        return Err(usage(format!(
+            "--dependency={text}: dependencies are not built yet; 'weir wait ID && weir submit …' runs one job after another"
+        )));
     }
 
     let mut attributes = json!({"system": system});
@@ -206,22 +205,6 @@ fn streams(
     Ok(())
 }
 
-fn dependencies(given: &[String]) -> anyhow::Result<Value> {
-    let mut list = Vec::new();
-    for text in given {
-        let Some((scheme, value)) = text
-            .split_once(':')
-            .filter(|(scheme, value)| !scheme.is_empty() && !value.is_empty())
-        else {
-            return Err(usage(format!(
-                "--dependency={text}: expected SCHEME:VALUE, such as afterok:ID"
-            )));
-        };
-        list.push(json!({"scheme": scheme, "value": value}));
-    }
-    Ok(Value::Array(list))
-}
-
 /// `KEY=VALUE` taken apart; the value is JSON, else text; 1 if there is none. `^KEY=FILE` reads the value from a file.
 fn assignment(option: &str, text: &str) -> anyhow::Result<(String, Value)> {
     let (key, value) = match text.split_once('=') {
@@ -331,7 +314,7 @@ mod tests {
         let spec = built(
             "-t10m -q debug -B bank1 --job-name=n --cwd=sub --env=-* --rlimit=-* --output=o.{{id}} --error=e --input=i -l \
              -o a.b=2 -o c --setattr=system.one=1 --setattr=foo.bar=x --setattr=user.k={\"a\":[1]} --setattr=.top=true \
-             --dependency=afterany:1 sh -c true",
+             sh -c true",
         )
         .unwrap();
         let system = &spec["attributes"]["system"];
@@ -347,10 +330,6 @@ mod tests {
             (&json!(1), &json!({"bar":"x"}), &json!(true))
         );
         assert_eq!(spec["attributes"]["user"]["k"], json!({"a":[1]}));
-        assert_eq!(
-            system["dependencies"],
-            json!([{"scheme":"afterany","value":"1"}])
-        );
         let shell = &system["shell"]["options"];
         assert_eq!(
             shell["output"]["stdout"],
@@ -367,8 +346,8 @@ mod tests {
     fn an_option_that_makes_no_sense_is_named() {
         for (line, expected) in [
             (
-                "--dependency=afterok x",
-                "--dependency=afterok: expected SCHEME:VALUE",
+                "--dependency=afterok:1 x",
+                "--dependency=afterok:1: dependencies are not built yet",
             ),
             ("--setattr==1 x", "is no key"),
             ("--setattr=a..b=1 x", "'a..b' is no key"),

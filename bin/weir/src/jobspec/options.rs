@@ -40,7 +40,7 @@ pub struct JobOptions {
     pub tasks_per_node: Option<u32>,
 
     /// Time limit: minutes, or a duration such as 30s, 1.5h, 2d; 0 is no limit
-    #[arg(short = 't', long, value_name = "MINUTES|FSD", value_parser = when::time_limit, help_heading = "Resources")]
+    #[arg(short = 't', long, value_name = "MINUTES|FSD", value_parser = when::time_limit, allow_hyphen_values = true, help_heading = "Resources")]
     pub time_limit: Option<f64>,
 
     /// Queue to submit to
@@ -55,8 +55,8 @@ pub struct JobOptions {
     #[arg(long, value_name = "N", default_value = "default", value_parser = urgency, hide_default_value = true, help_heading = "Queueing")]
     pub urgency: Urgency,
 
-    /// What to wait for before the job may run, e.g. afterok:ID, afterany:ID
-    #[arg(long, value_name = "SCHEME:VALUE", help_heading = "Queueing")]
+    /// Taken so that it can be refused in words: not built yet
+    #[arg(long, value_name = "SCHEME:VALUE", hide = true)]
     pub dependency: Vec<String>,
 
     /// Flags, separated by commas: waitable, debug, novalidate
@@ -69,7 +69,13 @@ pub struct JobOptions {
     pub flags: Vec<Flag>,
 
     /// Name shown in listings [default: the command's name]
-    #[arg(long, value_name = "NAME", help_heading = "Job")]
+    #[arg(
+        short = 'J',
+        long,
+        alias = "name",
+        value_name = "NAME",
+        help_heading = "Job"
+    )]
     pub job_name: Option<String>,
 
     /// Working directory [default: this one]
@@ -94,11 +100,11 @@ pub struct JobOptions {
     )]
     pub rlimit: Vec<String>,
 
-    /// Write standard output to a file; {{id}} in the name is the job's id
+    /// Write standard output to a file; in its name {{id}} is the job's id, {{name}} its name, and {cc} the number of --cc
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub output: Option<String>,
 
-    /// Write standard error to a file; {{id}} in the name is the job's id
+    /// Write standard error to a file, named likewise
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub error: Option<String>,
 

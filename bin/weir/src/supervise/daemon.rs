@@ -66,7 +66,8 @@ impl Daemon {
         OpenOptions::new().append(true).create(true).open(&self.log)
     }
 
-    /// The last line in its log behind that place, without its name before it.
+    /// What it said behind that place in its log about why it ended: its own last word, the first line about a wrong argument,
+    /// else the last line.
     #[must_use]
     pub fn last_words(&self, from: u64) -> Option<String> {
         let mut file = File::open(&self.log).ok()?;
@@ -77,19 +78,44 @@ impl Daemon {
         .ok()?;
         let mut tail = Vec::new();
         file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
-        let text = String::from_utf8_lossy(&tail);
-        let line = text
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())?
-            .trim();
-        Some(
-            line.strip_prefix(self.name)
-                .and_then(|rest| rest.strip_prefix(": "))
-                .unwrap_or(line)
-                .to_owned(),
-        )
+        words(&plain(&String::from_utf8_lossy(&tail)), self.name)
     }
+}
+
+fn words(text: &str, name: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let own = |line: &str| {
+        line.strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(": "))
+            .map(str::to_owned)
+    };
+    lines
+        .clone()
+        .rev()
+        .find_map(own)
+        .or_else(|| {
+            lines
+                .clone()
+                .find_map(|line| line.strip_prefix("error: "))
+                .map(str::to_owned)
+        })
+        .or_else(|| lines.next_back().map(str::to_owned))
+}
+
+/// The text without the sequences that act on a terminal.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\u{1b}' {
+            out.push(c);
+        } else if chars.as_str().starts_with('[') {
+            // `ESC [ parameters letter`
+            chars.next();
+            chars.find(|c| ('\u{40}'..='\u{7e}').contains(c));
+        }
+    }
+    out
 }
 
 /// Finds a program of weir: in `WEIR_EXEC_DIR`, else beside this program.
@@ -138,6 +164,24 @@ mod tests {
             daemon.last_words(fs::metadata(&daemon.log).unwrap().len()),
             None
         );
+    }
+
+    #[test]
+    fn the_line_that_names_the_problem_is_quoted_without_colours() {
+        let clap = "error: invalid value '9' for '-s': 9 is not in 1..=4\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            words(clap, "weir-x").unwrap(),
+            "invalid value '9' for '-s': 9 is not in 1..=4"
+        );
+        assert_eq!(
+            words("weir-x: no space\n2026 INFO stopped\n", "weir-x").unwrap(),
+            "no space"
+        );
+        assert_eq!(
+            plain("\u{1b}[2m12:00\u{1b}[0m \u{1b}[31mERROR\u{1b}[0m x"),
+            "12:00 ERROR x"
+        );
+        assert_eq!(words("\n \n", "weir-x"), None);
     }
 
     #[test]

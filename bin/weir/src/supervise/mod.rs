@@ -5,8 +5,8 @@
 //!                                            ├─ ended with a final status ─▶ Report::Final, no more
 //!                                            └─ told to stop ─▶ SIGTERM, after 10 s SIGKILL ─▶ done
 //! ```
-//! A status of 75 or 78 is final: the daemon says that starting it again will not help (a state directory in use, a store of a
-//! newer schema). Each daemon is a process group of its own, so ctrl-C reaches only us. [`daemon`] knows programs and logs,
+//! A status of 2, 75 or 78 is final: the daemon says that starting it again will not help (an argument it does not take, a state
+//! directory in use, a store of a newer schema). Each daemon is a process group of its own, so ctrl-C reaches only us. [`daemon`] knows programs and logs,
 //! [`ready`] when an instance answers.
 //!
 //! Left to others: what a daemon does, and everything about jobs.
@@ -23,8 +23,8 @@ use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Statuses with which a daemon says that starting it again will not help (EX_TEMPFAIL, EX_CONFIG).
-const STATUSES_FINAL: [i32; 2] = [75, 78];
+/// Statuses with which a daemon says that starting it again will not help (wrong arguments, EX_TEMPFAIL, EX_CONFIG).
+const STATUSES_FINAL: [i32; 3] = [2, 75, 78];
 /// A daemon that ran so long is well: the next restart is quick again.
 const WELL_AFTER: Duration = Duration::from_secs(10);
 /// How long a daemon may take to stop.

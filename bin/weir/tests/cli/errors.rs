@@ -18,6 +18,46 @@ fn a_bad_command_line_is_one_line_with_the_way_to_help() {
 }
 
 #[test]
+fn a_negative_number_is_out_of_range_and_no_option() {
+    run(&mut weir(["submit", "-n", "-1", "true"])).fails(2, &["-1 is not in 1.."]);
+    run(&mut weir(["submit", "-t", "-5", "true"])).fails(2, &["-5"]);
+    run(&mut weir(["submit", "-t", "-5m", "true"])).fails(2, &["-5m"]);
+    run(&mut weir(["wait", "-t", "-1", "5"])).fails(2, &["-1"]);
+    run(&mut weir(["jobs", "-c", "-1"])).fails(2, &["-1"]);
+    run(&mut weir(["job", "priority", "1234", "-1"])).fails(2, &["-1", "0 to 31"]);
+    for line in [
+        &["submit", "-n", "-1", "true"][..],
+        &["submit", "-t", "-5", "true"],
+        &["submit", "-c", "-1", "true"],
+        &["jobs", "-c", "-1"],
+        &["ping", "-c", "-1"],
+    ] {
+        let ran = run(&mut weir(line));
+        assert!(!ran.err().contains("unexpected argument"), "{}", ran.err());
+    }
+}
+
+#[test]
+fn what_is_not_built_is_not_offered_and_refused_in_words() {
+    let dependency = ["submit", "--dependency=afterok:5", "true"];
+    run(&mut weir(dependency)).fails(2, &["dependencies are not built yet", "weir wait"]);
+    let help = run(&mut weir(["submit", "--help"]));
+    assert!(!help.succeeds().contains("--dependency"));
+    run(&mut weir(["job", "purge"])).fails(2, &["'purge'"]);
+}
+
+#[test]
+fn a_count_of_none_is_no_count() {
+    run(&mut weir(["job", "last", "0"])).fails(2, &["0 is not a count"]);
+}
+
+#[test]
+fn ids_and_a_filter_exclude_each_other() {
+    run(&mut weir(["jobs", "-f", "running", "1234"])).fails(2, &["--filter", "cannot be used"]);
+    run(&mut weir(["jobs", "--name=x", "1234"])).fails(2, &["--name", "cannot be used"]);
+}
+
+#[test]
 fn a_priority_of_32_is_named_with_the_range() {
     for command in ["priority", "urgency"] {
         run(&mut weir(["job", command, "1234", "32"]))
@@ -90,7 +130,7 @@ fn a_missing_service_is_named_with_its_daemon() {
             }),
         )
     });
-    run(&mut at(&other, ["job", "purge", "--all"])).fails(1, &["does not offer job-manager.purge"]);
+    run(&mut at(&other, ["job", "last"])).fails(1, &["does not offer job-manager.history.get"]);
 }
 
 #[test]

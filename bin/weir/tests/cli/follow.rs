@@ -143,7 +143,7 @@ fn eventlogs_are_printed_once_or_followed() {
             .count(),
         2
     );
-    run(&mut at(&fake, ["job", "eventlog", "57"])).fails(1, &["no such job ƒz"]);
+    run(&mut at(&fake, ["job", "eventlog", "57"])).fails(1, &["no such job 57 (ƒz)"]);
 }
 
 #[test]
@@ -187,13 +187,13 @@ fn wait_event_finds_it_or_says_that_it_will_not_come() {
         &fake,
         ["job", "wait-event", "-m", "type=x", "1234", "exception"],
     ))
-    .fails(1, &["ended without 'exception'"]);
+    .fails(1, &["'exception' came, but not with type=x"]);
     run(&mut at(
         &fake,
         ["job", "wait-event", "-t", "0.05s", "1235", "start"],
     ))
     .fails(124, &["no 'start' within 0.05s"]);
-    run(&mut at(&fake, ["job", "wait-event", "57", "start"])).fails(1, &["no such job ƒz"]);
+    run(&mut at(&fake, ["job", "wait-event", "57", "start"])).fails(1, &["no such job 57 (ƒz)"]);
 }
 
 /// A job that prints and ends with this wait status; its input is taken by `shell.stdin`.

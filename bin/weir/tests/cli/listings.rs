@@ -110,12 +110,17 @@ fn a15_json_is_one_document_with_an_array_whatever_the_count() {
                 unknown["jobs"].as_array().unwrap().len(),
                 &unknown["errors"][0]["error"]
             ),
-            (0, &json!("no such job ƒ2i"))
+            (0, &json!("no such job 99 (ƒ2i)"))
         );
         let bad = document(&[command, "abc", "1234", "--json"], 1);
         assert_eq!(
             (&bad["errors"][0]["id"], &bad["jobs"][0]["id"]),
-            (&json!("abc"), &json!(1234))
+            (&Value::Null, &json!(1234))
+        );
+        assert_eq!(bad["errors"][0]["text"], json!("abc"));
+        assert_eq!(
+            unknown["errors"][0],
+            json!({"id": 99, "f58": "ƒ2i", "text": "99", "error": "no such job 99 (ƒ2i)"})
         );
     }
     let none = Fake::start(|_, _| Answer::Stream(Vec::new()));
@@ -134,10 +139,10 @@ fn an_unknown_id_is_named_in_a_line_and_the_others_are_listed() {
         ["jobs", "-n", "-o", "{id}", "1234", "99", "57"],
     ));
     assert_eq!(ran.out(), "ƒNH\nƒz\n");
-    ran.fails(1, &["no such job ƒ2i"]);
+    ran.fails(1, &["no such job 99 (ƒ2i)"]);
     let ran = run(at(&fake, ["jobs", "-n", "-o", "{id}", "1234", "99"]).env("LC_ALL", "C"));
     assert_eq!(ran.out(), "fNH\n");
-    ran.fails(1, &["no such job f2i"]);
+    ran.fails(1, &["no such job 99 (f2i)"]);
 }
 
 #[test]
@@ -201,5 +206,101 @@ fn counts_are_a_line() {
     assert_eq!(
         run(&mut at(&fake, ["jobs", "--stats-only"])).succeeds(),
         "1 running, 4 completed, 0 failed, 2 pending, 1 canceled\n"
+    );
+}
+
+#[test]
+fn a_name_that_matches_nothing_does_not_look_like_success() {
+    let fake = Fake::start(|topic, _| match topic {
+        "job-manager.queue-list" => Answer::Ok(json!({"queues": []})),
+        _ => Answer::Stream(Vec::new()),
+    });
+    run(&mut at(&fake, ["wait", "--name=nosuch"])).fails(1, &["wait: no job matches"]);
+    run(&mut at(&fake, ["wait", "--queue=nosuch"])).fails(1, &["wait: no job matches"]);
+    assert_eq!(run(&mut at(&fake, ["wait", "--active"])).succeeds(), "");
+    let ran = run(&mut at(&fake, ["jobs", "-n", "-q", "nosuch"]));
+    assert_eq!((ran.status(), ran.out()), (0, ""));
+    assert_eq!(
+        ran.err(),
+        "weir: jobs: there is no queue 'nosuch' (there are no named queues)\n"
+    );
+    let ran = run(&mut at(&fake, ["jobs", "-n", "-f", "completed failed"]));
+    assert_eq!((ran.status(), ran.out()), (0, ""));
+    assert!(
+        ran.err()
+            .contains("no job can be all of 'completed failed'"),
+        "{}",
+        ran.err()
+    );
+}
+
+#[test]
+fn into_a_pipe_the_columns_line_up_whatever_the_names() {
+    let fake = Fake::start(|_, _| {
+        Answer::Stream(vec![json!({"jobs": [
+            {"id": 1, "userid": 0, "state": 16, "ntasks": 1, "name": "x".repeat(60), "nodelist": "n0"},
+            {"id": 2, "userid": 0, "state": 8, "ntasks": 1, "name": "short"},
+        ]})])
+    });
+    let ran = run(&mut at(&fake, ["jobs"]));
+    let at: Vec<usize> = [" ST ", " R ", " S "]
+        .iter()
+        .zip(ran.succeeds().lines())
+        .map(|(status, line)| line.split(status).next().unwrap().chars().count() + status.len())
+        .collect();
+    assert!(at.iter().all(|place| *place == at[0]), "{}", ran.out());
+}
+
+#[test]
+fn a_daemon_that_is_stopped_is_named_and_the_other_is_asked() {
+    // The job-manager's socket takes connections and says nothing; job-info answers on its own.
+    let fake = Fake::start_at("job-info.socket", |topic, _| match topic {
+        "job-list.list" => Answer::Stream(vec![json!({"jobs": [{"id": 5}]})]),
+        "job-list.stats-get" => Answer::Ok(json!({"jobs": 1})),
+        "job-list.job-stats" => Answer::Ok(json!({"successful": 4})),
+        _ => Answer::Open(Vec::new()),
+    });
+    let _silent = std::os::unix::net::UnixListener::bind(fake.socket()).unwrap();
+    let ran = run(&mut at(&fake, ["jobs", "-n", "-o", "{id.dec}"]));
+    assert_eq!((ran.out(), ran.status()), ("5\n", 0), "{}", ran.err());
+    assert!(
+        ran.err()
+            .contains("the job-manager does not answer; this list is stale"),
+        "{}",
+        ran.err()
+    );
+    let ran = run(&mut at(&fake, ["stats"]));
+    assert_eq!(ran.status(), 1);
+    assert!(
+        ran.err().contains("the job-manager at") && ran.err().contains("does not answer (3s)"),
+        "{}",
+        ran.err()
+    );
+    assert!(ran.out().contains("completed"), "{}", ran.out());
+    run(&mut at(&fake, ["ping", "-t", "0.1s"])).fails(1, &["does not answer (0.1s)"]);
+}
+
+#[test]
+fn stats_names_the_part_that_says_nothing_and_shows_the_others() {
+    let fake = Fake::start(|topic, _| match topic {
+        "attr.get" => Answer::Ok(json!({"value": "ab12"})),
+        "job-manager.stats-get" => Answer::Ok(json!({"pid": 7})),
+        _ => Answer::Open(Vec::new()),
+    });
+    let ran = run(&mut at(&fake, ["stats", "--json"]));
+    let document: Value = serde_json::from_str(ran.out()).unwrap();
+    assert_eq!(ran.status(), 1);
+    assert_eq!(
+        (
+            &document["epoch"],
+            &document["job-manager"]["pid"],
+            &document["job-list"]
+        ),
+        (&json!("ab12"), &json!(7), &Value::Null)
+    );
+    assert!(
+        ran.err().contains("job-info does not answer (3s)"),
+        "{}",
+        ran.err()
     );
 }

@@ -70,3 +70,35 @@ fn what_is_missing_or_cannot_be_made_is_named() {
     run(weir(["start", "--statedir"]).arg(state.path().join("x".repeat(120))))
         .fails(2, &["107 bytes", "--statedir"]);
 }
+
+#[test]
+fn an_argument_that_a_daemon_does_not_take_is_named_and_not_tried_again() {
+    let exec = programs(
+        "echo x >>tried; printf 'error: unexpected argument '\\''--foo'\\'' found\\n\\nFor more information, try --help\\n' >&2; exit 2",
+    );
+    let state = tempfile::tempdir().unwrap();
+    let ran = run(weir(["start", "--manager-arg=--foo", "--statedir"])
+        .arg(state.path())
+        .current_dir(state.path())
+        .env("WEIR_EXEC_DIR", exec.path()));
+    ran.fails(
+        1,
+        &["start: weir-job-manager: unexpected argument '--foo' found"],
+    );
+    assert_eq!(
+        fs::read_to_string(state.path().join("tried")).unwrap(),
+        "x\n"
+    );
+}
+
+#[test]
+fn an_old_log_is_not_quoted() {
+    let exec = programs("exit 78");
+    let state = tempfile::tempdir().unwrap();
+    fs::create_dir(state.path().join("log")).unwrap();
+    fs::write(state.path().join("log/job-manager.log"), "an old line\n").unwrap();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(state.path())
+        .env("WEIR_EXEC_DIR", exec.path()));
+    ran.fails(1, &["weir-job-manager: it ended with status 78"]);
+}

@@ -173,32 +173,3 @@ fn cancel_raises_for_each_and_names_the_refused() {
         json!(u32::MAX)
     );
 }
-
-#[test]
-fn a08_purge_without_limits_removes_nothing_and_a_running_job_is_named() {
-    let fake = Fake::start(|topic, _| match topic {
-        "job-manager.purge-id" => Answer::Refuse(22, Some("cannot purge active job")),
-        "job-list.list-id" => Answer::Ok(json!({"job": {"id": 57, "state": 16}})),
-        _ => Answer::Ok(json!({"count": 3})),
-    });
-    run(&mut at(&fake, ["job", "purge"])).fails(
-        2,
-        &[
-            "ids",
-            "--age-limit",
-            "--num-limit",
-            "--all",
-            "nothing was removed",
-        ],
-    );
-    run(&mut at(&fake, ["job", "purge", "--force"])).fails(2, &["nothing was removed"]);
-    run(&mut at(&fake, ["job", "purge", "--force", "57"])).fails(1, &["ƒz", "RUN"]);
-    assert_eq!(
-        run(&mut at(&fake, ["job", "purge", "--all", "--force"])).succeeds(),
-        "removed 3 jobs\n"
-    );
-    assert_eq!(
-        fake.asked_for("job-manager.purge"),
-        json!({"age_limit": -1.0, "num_limit": 0, "batch": 50, "force": true})
-    );
-}

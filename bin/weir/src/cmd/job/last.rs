@@ -32,6 +32,11 @@ pub struct Args {
 /// A wrong slice, no instance, or no job.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let slice = match args.slice.parse::<u64>() {
+        Ok(0) => {
+            return Err(usage(
+                "0 is not a count; expected 1 or more, or a slice such as [:3]",
+            ));
+        }
         Ok(count) => format!("[:{count}]"),
         Err(_) if args.slice.starts_with('[') && args.slice.ends_with(']') => args.slice.clone(),
         Err(_) => {

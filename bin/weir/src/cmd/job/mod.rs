@@ -6,7 +6,6 @@ pub mod id;
 pub mod info;
 pub mod kill;
 pub mod last;
-pub mod purge;
 pub mod raise;
 pub mod status;
 pub mod urgency;
@@ -33,7 +32,6 @@ pub enum JobCommand {
     Info(info::Args),
     Last(last::Args),
     Id(id::Args),
-    Purge(purge::Args),
 }
 
 impl JobCommand {
@@ -52,7 +50,6 @@ impl JobCommand {
             Self::Info(_) => "job info",
             Self::Last(_) => "job last",
             Self::Id(_) => "job id",
-            Self::Purge(_) => "job purge",
         }
     }
 
@@ -73,7 +70,6 @@ impl JobCommand {
             Self::Info(args) => info::run(args),
             Self::Last(args) => last::run(args),
             Self::Id(args) => id::run(args),
-            Self::Purge(args) => purge::run(args),
         }
     }
 }

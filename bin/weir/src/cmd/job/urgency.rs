@@ -31,14 +31,14 @@ EXIT STATUS
   2  the command line is wrong, or the value is not 0 to 31, hold, default or expedite")]
 pub struct Args {
     /// Jobs in any spelling ('-' reads them from standard input), then the urgency: 0 to 31, hold, default, expedite
-    #[arg(value_names = ["ID", "VALUE"], num_args = 2.., required = true)]
+    #[arg(value_names = ["ID", "VALUE"], num_args = 2.., required = true, allow_negative_numbers = true)]
     ids_and_value: Vec<String>,
 
     /// Say what each was before
     #[arg(short, long)]
     verbose: bool,
 
-    /// One JSON document: {\"seq\":…,\"changed\":[{\"id\",\"f58\",\"old_urgency\",\"urgency\"}…],\"errors\":[{\"id\",\"f58\",\"errnum\",\"error\"}…]}
+    /// One JSON document: {"seq":…,"changed":[{"id","f58","old_urgency","urgency"}…],"errors":[{"id","f58","errnum","error"}…]}
     #[arg(long)]
     json: bool,
 }

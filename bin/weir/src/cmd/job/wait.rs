@@ -27,11 +27,12 @@ EXAMPLES
   weir submit --flags=waitable ./step; weir wait --all
 
 JSON
-  {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],\"errors\":[{\"id\",\"f58\",\"error\"}…]}
+  {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…]}
 
 EXIT STATUS
   0  all have ended and succeeded
-  1  some did not succeed (each has its line), no such job, no waitable job left, or no instance
+  1  some did not succeed (each has its line), no such job, no job matches --queue or --name, no waitable job left,
+     or no instance
   2  the command line is wrong
   124  --timeout passed first")]
 pub struct Args {
@@ -60,7 +61,7 @@ pub struct Args {
     all: bool,
 
     /// Longest time to wait
-    #[arg(short, long, value_name = "FSD", value_parser = when::finite)]
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
     timeout: Option<f64>,
 
     /// A line about jobs that succeeded, too
@@ -169,6 +170,10 @@ async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
         jobs.extend(rows.iter().map(crate::row::Row::job_id));
     }
+    // A name that is mistyped must not look like jobs that ended well.
+    if jobs.is_empty() && !(args.queue.is_empty() && args.name.is_empty()) {
+        anyhow::bail!("no job matches; 'weir jobs -a' lists yours");
+    }
     outcome::wait_all(answer.session(), &jobs).await
 }
 
@@ -177,7 +182,7 @@ async fn waitable(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut taken = Vec::new();
     loop {
         match session
-            .call::<_, WaitAnswer>("job-manager.wait", &json!({"id": -1}))
+            .call_patiently::<_, WaitAnswer>("job-manager.wait", &json!({"id": -1}))
             .await
         {
             Ok(answer) => taken.push(answer.id),

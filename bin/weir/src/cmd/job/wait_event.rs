@@ -38,7 +38,7 @@ pub struct Args {
     event: String,
 
     /// Longest time to wait
-    #[arg(short, long, value_name = "FSD", value_parser = when::finite)]
+    #[arg(short, long, value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]
     timeout: Option<f64>,
 
     /// Wait until it has happened so many times
@@ -105,9 +105,20 @@ async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> any
     let mut log = Followed::new(Session::open().await?, id, path);
     let mut text = EventText::new(args.time_format);
     let mut left = args.count;
+    let mut unmatched = false;
     loop {
         let Some(line) = log.next().await.map_err(|error| refusal(id, path, error))? else {
-            anyhow::bail!("{}: ended without '{}'", ids::show(id), args.event);
+            let (shown, name) = (ids::show(id), &args.event);
+            match (&args.match_context, unmatched, args.count - left) {
+                (Some(wanted), true, 0) => {
+                    anyhow::bail!("{shown}: '{name}' came, but not with {wanted}")
+                }
+                (_, _, 0) => anyhow::bail!("{shown}: ended without '{name}'"),
+                (_, _, times) => anyhow::bail!(
+                    "{shown}: ended after {times} of {} times '{name}'",
+                    args.count
+                ),
+            }
         };
         let event = LogEvent::parse(&line)?;
         let meets = condition.as_ref().is_none_or(|(key, value)| {
@@ -116,6 +127,7 @@ async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> any
                 .get(key)
                 .is_some_and(|met| met == value || value.as_str() == Some(&met.to_string()))
         });
+        unmatched |= event.name == args.event && !meets;
         left -= u64::from(event.name == args.event && meets);
         if !args.quiet && (args.verbose || left == 0) {
             let mut out = output::stdout();

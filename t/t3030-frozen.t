@@ -1,0 +1,52 @@
+#!/bin/sh
+
+test_description='A daemon that is stopped (SIGSTOP) is named, and no command that asks once waits for it for ever'
+
+. "$(dirname "$0")/sharness.sh"
+
+test_expect_success 'an instance with a job' '
+	weir_instance &&
+	id=$(weir submit --urgency=hold --job-name=held true) &&
+	manager=$(weir_daemon weir-job-manager) &&
+	info=$(weir_daemon weir-job-info) &&
+	cleanup "kill -CONT $manager $info 2>/dev/null || :"
+'
+
+test_expect_success 'the job-manager frozen: the last list is shown as stale, soon' '
+	kill -STOP $manager &&
+	timeout 20 weir jobs -n -o "{name}" >out 2>err &&
+	echo held >expected && test_cmp expected out &&
+	test_line_count = 1 err && grep "the job-manager does not answer; this list is stale" err
+'
+
+test_expect_success 'stats names the job-manager and shows the listing' '
+	test_expect_code 1 timeout 20 weir stats >out 2>err &&
+	grep "the job-manager .*does not answer (3s)" err &&
+	grep "^job-list" out && grep "^jobs  *pending  *1$" out
+'
+
+test_expect_success 'ping waits as long as it is told' '
+	weir_fails 1 "does not answer (0.2s)" -- timeout 10 weir ping -t 0.2s
+'
+
+test_expect_success 'job-info frozen: stats and ping name it' '
+	kill -CONT $manager &&
+	kill -STOP $info &&
+	test_expect_code 1 timeout 20 weir stats >out 2>err &&
+	grep "job-info does not answer (3s)" err &&
+	grep "^job-manager" out && grep "^journal  *epoch" out &&
+	weir_fails 1 "job-list: no answer within 0.2s" -- timeout 10 weir ping -t 0.2s job-list
+'
+
+test_expect_success 'and a listing ends with its name' '
+	weir_fails 1 "jobs: job-info does not answer (30s)" -- timeout 50 weir jobs
+'
+
+test_expect_success 'afterwards all is as before' '
+	kill -CONT $info &&
+	test "$(weir jobs --fresh -n -o "{name}")" = held
+'
+
+weir_stop
+
+test_done
