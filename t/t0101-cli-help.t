@@ -49,6 +49,15 @@ test_expect_success 'weir help COMMAND is the same page' '
 	test_cmp two one
 '
 
+test_expect_success 'what those type who come from elsewhere is understood, and not offered' '
+	weir ls --help >page && weir jobs --help >page2 && test_cmp page page2 &&
+	weir kill --help >page && grep "signal" page &&
+	weir submit -J one --dry-run true | jq -r .attributes.system.job.name >out &&
+	weir submit --name two --dry-run true | jq -r .attributes.system.job.name >>out &&
+	printf "one\ntwo\n" >expected && test_cmp expected out &&
+	weir --help >page && ! grep -e "^  ls" -e "^  kill" page
+'
+
 test_expect_success 'the version needs no instance' '
 	weir --version >version &&
 	grep -q "^weir [0-9]*\.[0-9]*\.[0-9]*\$" version &&

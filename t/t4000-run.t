@@ -42,6 +42,14 @@ test_expect_success 'bytes come through as they are, also many' '
 	test_cmp expected count
 '
 
+test_expect_success 'a job that reads no more: nothing is said about the input that is left' '
+	yes | weir run head -n 1 >out 2>err &&
+	echo y >expected && test_cmp expected out &&
+	test_must_be_empty err &&
+	yes | weir run true 2>err &&
+	test_must_be_empty err
+'
+
 test_expect_success 'output comes while the job runs' '
 	mkfifo hold live &&
 	{ weir run sh -c "echo first; cat hold >/dev/null; echo second" >live & } &&
@@ -94,6 +102,18 @@ test_expect_success 'a reader that goes away: the job goes on' '
 	grep "the job goes on" err &&
 	test "$(weir jobs -n -o "{state}" $(weir job last))" = RUN &&
 	weir cancel $(weir job last)
+'
+
+command -v script >/dev/null && test_set_prereq TERMINAL
+
+test_expect_success TERMINAL 'at a terminal a job that waits says for what, once' '
+	weir queue stop --quiet -m "new disk" &&
+	{ script -q -e -c "weir run echo ran" tty </dev/null >/dev/null & } &&
+	run=$! &&
+	tail -n +1 --pid=$run -F tty 2>/dev/null | grep -q -m 1 "waiting for the queue to be started (stopped: new disk)" &&
+	weir queue start --quiet &&
+	wait $run &&
+	grep "^ran" tty && test "$(grep -c waiting tty)" = 1
 '
 
 test_expect_success 'attach: what it said and its status, afterwards too' '

@@ -73,10 +73,14 @@ pub struct Cli {
 pub enum Command {
     Submit(submit::Args),
     Run(run::Args),
+    #[command(aliases = ["ls", "list"])]
     Jobs(jobs::Args),
     Info(info::Args),
     Wait(job::wait::Args),
     Cancel(cancel::Args),
+    /// What those type who expect it here; 'job kill' is its place.
+    #[command(hide = true)]
+    Kill(job::kill::Args),
     #[command(subcommand)]
     Job(JobCommand),
     Journal(journal::Args),
@@ -100,6 +104,7 @@ impl Command {
             Self::Info(_) => "info",
             Self::Wait(_) => "wait",
             Self::Cancel(_) => "cancel",
+            Self::Kill(_) => "kill",
             Self::Job(command) => command.name(),
             Self::Journal(_) => "journal",
             Self::Stats(_) => "stats",
@@ -123,6 +128,7 @@ impl Command {
             Self::Info(args) => info::run(args),
             Self::Wait(args) => job::wait::run(args, "wait"),
             Self::Cancel(args) => cancel::run(args),
+            Self::Kill(args) => job::kill::run(args),
             Self::Job(command) => command.run(),
             Self::Journal(args) => journal::run(args),
             Self::Stats(args) => stats::run(args),
@@ -190,7 +196,10 @@ mod tests {
     #[test]
     fn help_lists_every_command_once() {
         let help = Cli::command().render_help().to_string();
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+        {
             let lines = help
                 .lines()
                 .filter(|line| {
@@ -216,6 +225,11 @@ mod tests {
                 }
                 let help = sub.clone().render_long_help().to_string();
                 assert!(help.contains("EXIT STATUS"), "{name}");
+                // Wider blocks are wrapped in the middle of an example.
+                let block = sub.get_after_long_help().map(ToString::to_string);
+                for line in block.iter().flat_map(|block| block.lines()) {
+                    assert!(line.chars().count() <= 98, "{name}: {line}");
+                }
                 assert!(sub.get_about().is_some(), "{name}");
             }
         }

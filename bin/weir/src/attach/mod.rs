@@ -37,6 +37,9 @@ const STATUS_INTERRUPTED: u8 = 130;
 /// The status of a process whose standard output was closed.
 const STATUS_PIPE_CLOSED: u8 = 141;
 
+/// How long a job may wait before that is said.
+const WAITING_AFTER: Duration = Duration::from_secs(1);
+
 /// What to show and take.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -50,6 +53,8 @@ pub struct Options {
     pub interrupts: bool,
     /// Say nothing on standard error about how the job ended.
     pub quiet: bool,
+    /// Say once what the job waits for, if it does for a while.
+    pub waiting: bool,
 }
 
 /// A message of `job-info.eventlog-watch`: one event, as the text of its line.
@@ -213,6 +218,8 @@ struct Following {
     skip_events: u64,
     finish: Option<i32>,
     fatal: Option<String>,
+    /// When it is to be said that the job waits; `None` once it does not, or it was said.
+    waits_at: Option<Instant>,
 }
 
 impl Following {
@@ -234,6 +241,7 @@ impl Following {
             skip_events: 0,
             finish: None,
             fatal: None,
+            waits_at: options.waiting.then(|| Instant::now() + WAITING_AFTER),
         })
     }
 
@@ -259,6 +267,7 @@ impl Following {
             skip_events,
             finish,
             fatal,
+            waits_at,
         } = self;
         let (session, id) = (&*session, *id);
         let mut main = watch(session, id, "eventlog", 0).await?;
@@ -303,6 +312,7 @@ impl Following {
                             complain(&format!("{}: {shown}", ids::show(id)));
                         }
                         match &*event.name {
+                            "alloc" | "clean" => *waits_at = None,
                             "finish" => *finish = event.int("status").and_then(|status| i32::try_from(status).ok()),
                             "exception" => exception(id, *options, &event, fatal),
                             _ => {}
@@ -312,6 +322,12 @@ impl Following {
                     Err(CallError::Refused { errnum: errno::ENOENT, .. }) if *events_seen == 0 => anyhow::bail!("{}", ids::unknown(id)),
                     Err(error) => return Err(error.into()),
                 },
+                () = at(*waits_at) => {
+                    *waits_at = None;
+                    if let Some(why) = waits_for(session, id).await {
+                        complain(&format!("{}: {why}", ids::show(id)));
+                    }
+                }
                 result = &mut forward, if forwarding => {
                     forwarding = false;
                     match result {
@@ -360,6 +376,44 @@ fn exception(id: JobId, options: Options, event: &LogEvent<'_>, fatal: &mut Opti
     if severity == 0 {
         fatal.get_or_insert(kind);
     }
+}
+
+/// Until then; for ever if there is no then.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[derive(Deserialize)]
+struct Queue {
+    start: bool,
+    #[serde(default)]
+    stop_reason: Option<String>,
+}
+
+/// What a pending job waits for, as a sentence; `None` if it does not wait any more, or the instance cannot say.
+async fn waits_for(session: &Session, id: JobId) -> Option<String> {
+    let rank = json!({"id": id});
+    let place: serde_json::Value = session.call("job-list.rank", &rank).await.ok()?;
+    if place["group"] != "pending" {
+        return None;
+    }
+    let queue: Result<Queue, _> = session.call("job-manager.queue-status", &json!({})).await;
+    if let Ok(Queue {
+        start: false,
+        stop_reason,
+    }) = queue
+    {
+        let reason = stop_reason.filter(|reason| !reason.is_empty());
+        return Some(format!(
+            "waiting for the queue to be started{}",
+            reason.map_or_else(String::new, |reason| format!(" (stopped: {reason})"))
+        ));
+    }
+    let before = place["rank"].as_u64().unwrap_or(0);
+    Some(format!("waiting for resources ({before} before it)"))
 }
 
 async fn recv(signal: Option<&mut Signal>) {

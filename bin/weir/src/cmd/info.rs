@@ -22,7 +22,8 @@ EXAMPLES
   weir info 4711,4712 --json | jq '.jobs | length'
 
 JSON
-  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…],\"stale\":null|seconds}, one document always.
+  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…],\"stale\":…},
+  one document always.
 
 EXIT STATUS
   0  shown

@@ -43,17 +43,20 @@ EXAMPLES
   weir jobs --json -a | jq '.jobs[] | select(.returncode != 0)'
 
 FILTERS (-f)
-  States and results, joined by commas: pending, running, inactive, active, depend, priority, sched, run, cleanup,
-  completed, failed, canceled, timeout. Or an expression of these and OPERATOR:VALUE[,VALUE…] with and, or, not and
-  brackets; operators: name, queue, user, host, rank, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined
-  by and: 'completed failed' is no job, 'completed,failed' and 'completed or failed' are both kinds.
+  States and results, joined by commas: pending, running, inactive, active, depend, priority,
+  sched, run, cleanup, completed, failed, canceled, timeout. Or an expression of these and
+  OPERATOR:VALUE[,VALUE…] with and, or, not and brackets; operators: name, queue, user, host,
+  rank, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined by and: 'completed
+  failed' is no job, 'completed,failed' and 'completed or failed' are both kinds.
 
 FORMATS (-o)
-  Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields, conversions and named formats.
+  Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields,
+  conversions and named formats.
 
 JSON
-  {\"jobs\":[…],\"errors\":[{\"id\":…|null,\"f58\":…|null,\"text\":…,\"error\":…}…],\"stale\":null|seconds}: one document,
-  the same keys and types whatever the count; a thing that is not defined is null. text is what was typed.
+  {\"jobs\":[…],\"errors\":[{\"id\":…|null,\"f58\":…|null,\"text\":…,\"error\":…}…],\"stale\":null|seconds}:
+  one document, the same keys and types whatever the count; a thing that is not defined is null.
+  text is what was typed.
 
 EXIT STATUS
   0  listed; also when nothing matched, and when the list is stale

@@ -38,8 +38,10 @@ EXAMPLES
   weir journal --count=1 --allow=clean             wait until some job ends
 
 JSON
-  One line an event: {\"seq\":…,\"id\":…,\"eventlog_seq\":…,\"entry\":{\"timestamp\",\"name\",\"context\"?},\"jobspec\"?,\"R\"?};
-  \"log\":\"resource\"|\"system\" stands in place of id for what is no job's. seq orders all events and is never used twice.
+  One line an event:
+    {\"seq\":…,\"id\":…,\"eventlog_seq\":…,\"entry\":{\"timestamp\",\"name\",\"context\"?},\"jobspec\"?,\"R\"?}
+  \"log\":\"resource\"|\"system\" stands in place of id for what is no job's. seq orders all events
+  and is never used twice.
 
 EXIT STATUS
   0  --count or --no-follow was reached, or the reader went away
@@ -361,8 +363,31 @@ fn line(event: &Event<'_>, palette: Palette) -> String {
     palette.paint(&mut line, Paint::Cyan, &cell);
     line.push(' ');
     palette.paint(&mut line, Paint::Bold, &text::escape(&event.entry.name));
-    eventtext::context(&event.entry.context, &mut line);
+    if event.log.is_some() {
+        // Of no job itself: what it says about one is an id like others.
+        let mut context = event.entry.context.clone();
+        for key in ["id", "ids", "jobs"] {
+            if let Some(value) = context.get_mut(key) {
+                show_ids(value);
+            }
+        }
+        eventtext::context(&context, &mut line);
+    } else {
+        eventtext::context(&event.entry.context, &mut line);
+    }
     line
+}
+
+/// Ids as numbers become ids as they are shown.
+fn show_ids(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(show_ids),
+        other => {
+            if let Some(id) = other.as_u64() {
+                *other = Value::from(ids::show(JobId(id)));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -383,6 +408,13 @@ mod tests {
             r#"{"seq":8,"log":"system","eventlog_seq":1,"entry":{"timestamp":1.5,"name":"purge","context":{"n":3}}}"#,
         );
         assert!(of_log.ends_with("      system purge n=3"), "{of_log}");
+        let of_log = shown(
+            r#"{"seq":8,"log":"system","eventlog_seq":1,"entry":{"timestamp":1.5,"name":"wait","context":{"id":1234}}}"#,
+        );
+        assert!(
+            of_log.ends_with(&format!(" wait id={}", ids::show(JobId(1234)))),
+            "{of_log}"
+        );
         let live_only =
             shown(r#"{"seq":9,"id":1,"log":false,"entry":{"timestamp":1.5,"name":"memo"}}"#);
         assert!(live_only.ends_with(" memo"), "{live_only}");

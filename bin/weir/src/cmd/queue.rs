@@ -43,7 +43,8 @@ EXAMPLES
   weir queue status --json | jq -r '.queues[] | select(.started | not).name'
 
 JSON
-  {\"queues\":[{\"name\":…|null,\"enabled\":bool,\"started\":bool,\"disable_reason\":…|null,\"stop_reason\":…|null,\"blocked\":…|null}…]}
+  {\"queues\":[{\"name\":…|null,\"enabled\":bool,\"started\":bool,
+    \"disable_reason\":…|null,\"stop_reason\":…|null,\"blocked\":…|null}…]}
 
 EXIT STATUS
   0  shown

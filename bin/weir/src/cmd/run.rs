@@ -70,6 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             events: args.verbose,
             interrupts: true,
             quiet: args.quiet,
+            waiting: !args.quiet && output::stderr_is_terminal(),
         };
         attach::attach(session, id, options).await
     })?;

@@ -20,7 +20,8 @@ EXAMPLES
   weir stats --json | jq '.\"job-manager\".journal'
 
 JSON
-  {\"epoch\":text|null,\"jobs\":{…}|null,\"job-manager\":{…}|null,\"job-list\":{…}|null,\"errors\":{part:text…}}
+  {\"epoch\":text|null,\"jobs\":{…}|null,\"job-manager\":{…}|null,\"job-list\":{…}|null,
+    \"errors\":{part:text…}}
   epoch names the journal: 'weir journal --after=SEQ --epoch=EPOCH' goes on only in the same one.
 
 EXIT STATUS

@@ -90,6 +90,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ..Surroundings::current()?
     };
     let copies = Copies::new(args, &around)?;
+    if copies.count() > 1 {
+        warn_shared(&args.job);
+    }
     if args.job.dry_run {
         let mut out = output::stdout();
         for at in 0..copies.count() {
@@ -117,6 +120,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Err(Exit(worst).into())
         }
     })
+}
+
+/// Many jobs that write to one file overwrite each other's output.
+fn warn_shared(options: &JobOptions) {
+    for (option, path) in [("--output", &options.output), ("--error", &options.error)] {
+        if let Some(path) = path.as_deref().filter(|path| is_shared(path)) {
+            complain(&format!(
+                "submit: all jobs write to the same file {path}; {{cc}} or {{{{id}}}} in {option} gives each its own"
+            ));
+        }
+    }
+}
+
+fn is_shared(path: &str) -> bool {
+    !matches!(path, "none" | "kvs")
+        && !path.starts_with("/dev/")
+        && ![BLANK, "{{id", "{{jobid"]
+            .iter()
+            .any(|blank| path.contains(blank))
 }
 
 fn say(outcome: &Outcome) {
@@ -384,6 +406,16 @@ mod tests {
             specs[0]["attributes"]["system"]["shell"]["options"]["output"]["stdout"]["path"],
             "o.1.{{id}}"
         );
+    }
+
+    #[test]
+    fn one_file_for_many_jobs_is_recognised() {
+        for path in ["log", "log.{{name}}"] {
+            assert!(is_shared(path), "{path}");
+        }
+        for path in ["log.{cc}", "log.{{id}}", "none", "/dev/null"] {
+            assert!(!is_shared(path), "{path}");
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub const NAMED: [(&str, &str, &str); 4] = [
     (
         "endreason",
         "how and when jobs ended",
-        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {t_inactive!d:>11h} {returncode:>5h} {inactive_reason}",
+        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {t_inactive!d:>11h} {returncode:>5} {inactive_reason}",
     ),
 ];
 
@@ -380,6 +380,14 @@ fn column(inner: &str) -> anyhow::Result<Column> {
             "--format: '{{{inner}}}': unknown field '{name}'; 'weir jobs --format=help' lists them"
         )));
     };
+    if name.starts_with("t_")
+        && name != "t_remaining"
+        && matches!(conversion, Some(Conversion::Duration | Conversion::Clock))
+    {
+        return Err(usage(format!(
+            "--format: '{{{inner}}}': {name} is a point in time; !d and !D write one"
+        )));
+    }
     let spec =
         Spec::parse(spec).map_err(|error| usage(format!("--format: '{{{inner}}}': {error}")))?;
     Ok(Column {
@@ -517,6 +525,14 @@ mod tests {
     }
 
     #[test]
+    fn endreason_shows_a_return_code_of_0() {
+        let jobs = rows(
+            r#"[{"id":1,"name":"x","userid":0,"state":64,"result":1,"waitstatus":0,"t_inactive":5.0}]"#,
+        );
+        assert!(fitted("endreason", &jobs, Fit::Widest)[0].ends_with("     0"));
+    }
+
+    #[test]
     fn named_formats_and_only_the_attributes_needed() {
         for (name, _, _) in NAMED {
             assert!(Format::parse(name).is_ok(), "{name}");
@@ -535,6 +551,7 @@ mod tests {
             ("{id", "not closed"),
             ("{id}}", "a '}' without '{'"),
             ("{id!x}", "conversion 'x'"),
+            ("{t_submit!H}", "t_submit is a point in time; !d and !D"),
             ("{id:>x}", "'>x'"),
             ("plain", "neither a format with {fields} nor one of default"),
         ] {

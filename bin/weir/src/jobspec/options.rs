@@ -110,7 +110,7 @@ pub struct JobOptions {
 
     /// Read standard input from a file; '-' is a pipe that 'weir job attach' writes to. Not said, 'weir submit' gives none
     /// and 'weir run' forwards its own
-    #[arg(long, value_name = "FILE", help_heading = "Job")]
+    #[arg(long, value_name = "FILE", help_heading = "Job", verbatim_doc_comment)]
     pub input: Option<String>,
 
     /// Put the task's rank before each line of output

@@ -53,6 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         events: args.show_events,
         interrupts: true,
         quiet: args.quiet,
+        waiting: false,
     };
     let status =
         connect::block_on(async { attach::attach(Session::open().await?, id, options).await })?;

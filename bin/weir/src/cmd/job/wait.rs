@@ -27,12 +27,13 @@ EXAMPLES
   weir submit --flags=waitable ./step; weir wait --all
 
 JSON
-  {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…]}
+  {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],
+    \"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…]}
 
 EXIT STATUS
   0  all have ended and succeeded
-  1  some did not succeed (each has its line), no such job, no job matches --queue or --name, no waitable job left,
-     or no instance
+  1  some did not succeed (each has its line), no such job, no job matches --queue or --name,
+     no waitable job left, or no instance
   2  the command line is wrong
   124  --timeout passed first")]
 pub struct Args {
