@@ -47,15 +47,24 @@ fn answer(reader: &Reader, read: &Read) -> Answer {
                 Err(error) => failed(error),
             }
         }
-        Read::Named { ids } => named(reader, ids),
+        Read::Named { ids, bytes } => named(reader, ids, *bytes),
     }
 }
 
-fn named(reader: &Reader, ids: &[JobId]) -> Answer {
+fn named(reader: &Reader, ids: &[JobId], bytes_max: usize) -> Answer {
     let mut jobs = Vec::with_capacity(ids.len());
-    for id in ids {
+    let mut bytes = 0;
+    for (read, id) in ids.iter().enumerate() {
+        if bytes >= bytes_max {
+            let next = i64::try_from(read).ok();
+            return Answer::Jobs { jobs, next };
+        }
         match reader.job(*id, false) {
-            Ok(Some(Ok(stored))) => jobs.push(backlog_job(stored)),
+            Ok(Some(Ok(stored))) => {
+                let lines: usize = stored.eventlog.iter().map(|entry| entry.line().len()).sum();
+                bytes += lines + stored.jobspec.len() + stored.r.as_ref().map_or(0, |r| r.len());
+                jobs.push(backlog_job(stored));
+            }
             Ok(Some(Err(damage))) => warn(&[damage]),
             Ok(None) => {}
             Err(error) => return failed(error),

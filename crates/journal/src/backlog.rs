@@ -45,10 +45,12 @@ pub enum Read {
         /// About so many bytes.
         bytes: usize,
     },
-    /// These jobs, as far as they exist. Answer: [`Answer::Jobs`] with no `next`.
+    /// These jobs, as far as they exist. Answer: [`Answer::Jobs`]; `next`, if not all of them were read, is how many were.
     Named {
         /// Their ids.
         ids: Vec<JobId>,
+        /// About so many bytes.
+        bytes: usize,
     },
     /// The log, oldest first. Answer: [`Answer::Entries`].
     Log {
@@ -389,6 +391,7 @@ impl Stage {
                         .take(limits.page_jobs)
                         .copied()
                         .collect(),
+                    bytes: limits.page_bytes,
                 }
             }
             Self::Inactive { cursor } => jobs(JobsScope::Inactive { upto: at }, cursor),
@@ -425,8 +428,12 @@ impl Stage {
             (Self::Log { .. }, Next::Upto(upto)) if *upto < at => Some(Self::Log { after: *upto }),
             (Self::Log { .. }, _) => None,
             (Self::Instance { then_all, .. }, _) => Some(Self::jobs(kind, then_all)),
-            (Self::Named { from, active_only }, _) => {
-                let from = from + limits.page_jobs.max(1);
+            (Self::Named { from, active_only }, next) => {
+                let read = match next {
+                    Next::Jobs(Some(read)) => usize::try_from(*read).unwrap_or(0),
+                    _ => limits.page_jobs,
+                };
+                let from = from + read.max(1);
                 let more = kind.filter.ids().is_some_and(|ids| from < ids.len());
                 more.then_some(Self::Named { from, active_only })
             }

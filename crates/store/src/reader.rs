@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use job::{Entry, JobId, Seq, Source, Timestamp};
+use job::{Attach, Entry, JobId, Seq, Source, Timestamp};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 
 use crate::error::{Corrupt, ReadError};
@@ -65,7 +65,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Entries after `after`, oldest first, with jobspec and R attached: at most `entries_max`, and about `bytes_max` of lines
+    /// Entries after `after`, oldest first, with jobspec and R attached: at most `entries_max`, and about `bytes_max` of all that
     /// (at least one row of the log is looked at, so a page is never empty while there is more).
     /// # Errors
     /// [`ReadError::BelowFloor`]: the log has forgotten what follows `after`. [`ReadError::Sqlite`].
@@ -120,8 +120,15 @@ impl Reader {
             }
         }
         let mut known = HashMap::new();
+        let mut bytes = 0;
         for mut entry in entries {
+            if bytes >= bytes_max {
+                // What goes with the entries counts too: the rest is for the next page.
+                page.upto = Seq(entry.seq.0 - 1);
+                break;
+            }
             if self.attach_or_omit(&mut entry, &mut known)? {
+                bytes += entry.line().len() + attached(&entry);
                 page.entries.push(entry);
             }
         }
@@ -384,6 +391,14 @@ impl Reader {
             stored(row, j, page);
         }
         Ok(())
+    }
+}
+
+/// Bytes of what goes with an entry.
+fn attached(entry: &Entry) -> usize {
+    match &entry.attach {
+        Attach::None => 0,
+        Attach::Jobspec(bytes) | Attach::R(bytes) => bytes.len(),
     }
 }
 

@@ -72,7 +72,10 @@ fn ids_name_the_jobs_a_stream_is_about() {
         [3, 7, 11],
         "5 is inactive, 2 is another's"
     );
-    assert_eq!(world.reads, 4, "two pages each: only what is named is read");
+    assert_eq!(
+        world.reads, 6,
+        "three pages each: only what is named is read"
+    );
     world.commit(&[(7, "memo"), (8, "memo"), (0, "offline"), (4711, "submit")]);
     world.wait(0.1);
     assert_eq!(world.got[&1].live, [23, 26]);

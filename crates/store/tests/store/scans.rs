@@ -1,7 +1,7 @@
 //! Scans by page are exact while the store changes under them; the log has a floor; histories and listings keep their order.
 
 use job::{JobId, Seq};
-use store::{Batch, CURSOR_START, ReadError, Reader, Scope};
+use store::{Batch, CURSOR_START, JobWrite, ReadError, Reader, Scope};
 
 use crate::world::World;
 
@@ -48,6 +48,32 @@ fn a_scan_of_active_jobs_is_exact_while_jobs_end_and_begin() {
     assert_eq!(old, expected, "none missed, none twice");
     // The other half of the same moment.
     assert_eq!(ids(&reader, Scope::Inactive { upto: at }, 1, || {}), [3, 9]);
+}
+
+#[test]
+fn a_page_of_the_log_counts_what_goes_with_its_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    let mut batch = Batch::default();
+    for id in 1..=6 {
+        world.submit(id, 1000, 0, &mut batch);
+    }
+    for write in &mut batch.jobs {
+        if let JobWrite::Insert { id, jobspec, .. } = write {
+            *jobspec = format!("{{\"big\":\"{}{}\"}}", id.0, "x".repeat(100_000)).into();
+        }
+    }
+    world.store(batch);
+    let reader = world.reader();
+    let (mut after, mut seqs) = (Seq(0), Vec::new());
+    while after < Seq(12) {
+        let page = reader.log_after(after, 1000, 150_000).unwrap();
+        assert!(!page.entries.is_empty() && page.entries.len() <= 4);
+        assert!(page.upto > after);
+        seqs.extend(page.entries.iter().map(|entry| entry.seq.0));
+        after = page.upto;
+    }
+    assert_eq!(seqs, (1..=12).collect::<Vec<u64>>());
 }
 
 #[test]
