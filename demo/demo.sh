@@ -13,14 +13,23 @@ bold= dim= plain=
 if [ -t 1 ] && [ -z "${NO_COLOR-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; fi
 step=0
 say() { step=$((step + 1)); printf '\n%s%d. %s%s\n' "$bold" "$step" "$*" "$plain"; }
-show() { printf '%s$ %s%s\n' "$dim" "$*" "$plain"; "$@"; }
+# show COMMAND: prints it as it could be typed, and runs it
+show() {
+  local word line='$'
+  for word; do
+    case "$word" in *[!A-Za-z0-9_./:=,@+ƒ-]*) word=${word@Q} ;; esac
+    line+=" $word"
+  done
+  printf '%s%s%s\n' "$dim" "$line" "$plain"
+  "$@"
+}
 
 say "A private instance is up: three daemons behind one socket"
 show weir ping --count 1 job-manager
 show weir ping --count 1 job-list
 
 say "A job: run it attached, its output and its exit status come back"
-show weir run --env=-* --env=PATH sh -c 'echo "hello from job $WEIR_JOB_ID"'
+show weir run '--env=-*' --env=PATH --env=LANG '--env=LC_*' sh -c 'echo "hello from job $WEIR_JOB_ID"'
 
 say "Submit twelve more; they wait for a free core"
 ids=()
@@ -36,11 +45,8 @@ show weir jobs
 top=$(weir jobs --no-header --filter pending --format '{id}' | head -n 1)
 
 say "kill -9 the job-manager while jobs run and wait: it comes back, nothing is lost"
-pid=$(weir stats --json | jq -r '."job-manager".pid' 2>/dev/null || true)
-case "$pid" in
-'' | null) echo "(stats names no pid: skipped)" ;;
-*) show kill -9 "$pid" ;;
-esac
+pid=$(weir stats | sed -n 's/^job-manager  *pid  *//p')
+show kill -9 "$pid"
 show weir job wait-event --timeout 20 "${ids[11]}" clean
 for id in "${ids[@]}"; do weir job wait-event --quiet --timeout 30 "$id" clean; done
 show weir jobs -a --count 20
