@@ -108,12 +108,17 @@ command -v script >/dev/null && test_set_prereq TERMINAL
 
 test_expect_success TERMINAL 'at a terminal a job that waits says for what, once' '
 	weir queue stop --quiet -m "new disk" &&
-	{ script -q -e -c "weir run echo ran" tty </dev/null >/dev/null & } &&
+	mkfifo tty &&
+	{ script -q -e -c "weir run echo ran" /dev/null </dev/null >tty & } &&
 	run=$! &&
-	tail -n +1 --pid=$run -F tty 2>/dev/null | grep -q -m 1 "waiting for the queue to be started (stopped: new disk)" &&
+	exec 7<tty &&
+	read -r line <&7 &&
+	case $line in *"waiting for the queue to be started (stopped: new disk)"*) ;; *) echo "$line"; false ;; esac &&
 	weir queue start --quiet &&
+	read -r line <&7 &&
+	test "$(echo "$line" | tr -d "\r")" = ran &&
 	wait $run &&
-	grep "^ran" tty && test "$(grep -c waiting tty)" = 1
+	exec 7<&-
 '
 
 test_expect_success 'attach: what it said and its status, afterwards too' '
