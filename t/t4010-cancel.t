@@ -44,7 +44,7 @@ test_expect_success 'one that does not go is killed' '
 test_expect_success 'all processes of a job go with it' '
 	mkfifo children &&
 	id=$(weir submit sh -c "sleep 300 & echo \$! >children; setsid sleep 300 & echo \$! >children; wait") &&
-	read -r first <children && read -r second <children &&
+	exec 5<>children && read -r first <&5 && read -r second <&5 && exec 5<&- &&
 	weir cancel $id &&
 	test "$(ended $id)" = "CANCELED Canceled" &&
 	! kill -0 $first 2>/dev/null && ! kill -0 $second 2>/dev/null
