@@ -43,7 +43,7 @@ unit: debug
 	$(CARGO) test --locked --workspace --quiet
 
 prove: debug ## the shell tests, each in an instance of its own
-	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer t/
+	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer --exec 'timeout 600 sh' t/
 
 bench: build ## every benchmark, as one table
 	@WEIR_BIN=$(CURDIR)/$(BIN) $(BIN)/weir-bench $(BENCH_ARGS)
