@@ -16,7 +16,9 @@ use manager::{Input, Manager};
 use router::{PeerInfo, PeerKind, Router};
 use rustix::fs::{Mode, OFlags};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::Path;
 use store::{CURSOR_START, Reader, Scope, Store, StoreOptions};
 use tokio::sync::mpsc;
@@ -52,6 +54,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
     if config.allow_guests {
         reachable(&config.socket)?;
     }
+    make_private(&config.statedir);
     let (events, store_events) = mpsc::channel(STORE_EVENTS_MAX);
     let (writer, readers, recovered) =
         Store::open(&config.statedir, store_options(&config), move |event| {
@@ -240,6 +243,26 @@ fn reachable(socket: &Path) -> Result<(), String> {
             dir.display()
         )),
     }
+}
+
+/// Guests may have to reach the socket in this directory, and must not read what is beside it: the store holds environments, `jobs`
+/// the output. SQLite gives its other files the mode of the first. What cannot be done here is told by whoever needs it next.
+fn make_private(dir: &Path) {
+    let owner_only =
+        |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    let store = dir.join(store::FILE_NAME);
+    let _ = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&store);
+    for name in [store::FILE_NAME, "store.sqlite-wal", "store.sqlite-shm"] {
+        let _ = owner_only(&dir.join(name), 0o600);
+    }
+    let jobs = dir.join("jobs");
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(&jobs);
+    let _ = owner_only(&jobs, 0o700);
 }
 
 /// Reads the key, or makes it. It is what weir's own services show to get their names.

@@ -57,7 +57,12 @@ pub(crate) struct Log {
 impl Log {
     /// Opens a log, made if it is not there.
     pub(crate) fn open(path: &Path, sole_writer: bool) -> io::Result<Log> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        // Read too: a line that a full disk tore is looked for and cut off.
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)?;
         Ok(Log { file, sole_writer })
     }
 
