@@ -15,6 +15,7 @@
 //! | `streams.rs`, `specs.rs`, `frames.rs` | journal listeners: what they ask for; batches out, backlog pages in |
 //! | `committer.rs` | commits on their way to the disk |
 //! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
+//! | `set_aside.rs` | jobs that cannot be used |
 
 mod asked;
 #[cfg(test)]
@@ -32,6 +33,7 @@ mod open;
 mod pages;
 mod reads;
 mod serve;
+mod set_aside;
 mod shell;
 mod specs;
 mod stop;

@@ -7,6 +7,7 @@
 //! `eventlog` leaves out what is live only; `eventlog_seq` counts those too, so that a reader can go on from the journal exactly there.
 
 use crate::builtin::{self, Answer, Refused};
+use crate::set_aside::SetAside;
 use base64::Engine as _;
 use bytes::Bytes;
 use job::{Entry, JobId, Seq};
@@ -24,10 +25,15 @@ const KEYS_MAX: usize = 64;
 const ANSWER_LEN_MAX: usize = 60 << 20;
 
 /// Answers either request. `durable`: the newest seq that was durable before the store is read.
-pub(crate) fn answer(reader: &Reader, request: &Request, durable: Seq) -> Answer {
+pub(crate) fn answer(
+    reader: &Reader,
+    request: &Request,
+    durable: Seq,
+    set_aside: &SetAside,
+) -> Answer {
     let json = match request.topic.method() {
-        "getattr" => getattr(reader, request)?,
-        _ => lookup(reader, request, durable)?,
+        "getattr" => getattr(reader, request, set_aside)?,
+        _ => lookup(reader, request, durable, set_aside)?,
     };
     if json.len() > ANSWER_LEN_MAX {
         let text = format!(
@@ -39,11 +45,22 @@ pub(crate) fn answer(reader: &Reader, request: &Request, durable: Seq) -> Answer
     Ok(Some(json))
 }
 
-fn lookup(reader: &Reader, request: &Request, durable: Seq) -> Result<Bytes, Refused> {
+fn lookup(
+    reader: &Reader,
+    request: &Request,
+    durable: Seq,
+    set_aside: &SetAside,
+) -> Result<Bytes, Refused> {
     let ask: LookupRequest<'_> = builtin::payload(request)?;
     bounded("keys", ask.keys.len())?;
     let with_j = ask.keys.iter().any(|key| key == "J");
-    let stored = fetch(reader, ask.id, with_j, errno::ENOENT, "invalid job id")?;
+    let stored = fetch(
+        reader,
+        ask.id,
+        with_j,
+        (errno::ENOENT, "invalid job id"),
+        set_aside,
+    )?;
     if !request.cred.may_act_for(stored.userid) {
         return Err((
             errno::EPERM,
@@ -77,7 +94,7 @@ fn lookup(reader: &Reader, request: &Request, durable: Seq) -> Result<Bytes, Ref
     json_of(&found)
 }
 
-fn getattr(reader: &Reader, request: &Request) -> Result<Bytes, Refused> {
+fn getattr(reader: &Reader, request: &Request, set_aside: &SetAside) -> Result<Bytes, Refused> {
     #[derive(Deserialize)]
     struct Getattr {
         id: JobId,
@@ -85,7 +102,13 @@ fn getattr(reader: &Reader, request: &Request) -> Result<Bytes, Refused> {
     }
     let ask: Getattr = builtin::payload(request)?;
     bounded("attrs", ask.attrs.len())?;
-    let stored = fetch(reader, ask.id, false, errno::EINVAL, "unknown job")?;
+    let stored = fetch(
+        reader,
+        ask.id,
+        false,
+        (errno::EINVAL, "unknown job"),
+        set_aside,
+    )?;
     if !request.cred.may_act_for(stored.userid) {
         return Err((
             errno::EPERM,
@@ -142,15 +165,15 @@ fn fetch(
     reader: &Reader,
     id: JobId,
     with_j: bool,
-    errnum: u32,
-    unknown: &str,
+    (errnum, unknown): (u32, &str),
+    set_aside: &SetAside,
 ) -> Result<StoredJob, Refused> {
     match reader.job(id, with_j) {
         Ok(Some(Ok(stored))) => Ok(stored),
-        Ok(Some(Err(damage))) => Err((
-            errno::EIO,
-            Some(format!("{damage}; see the store's integrity with sqlite3")),
-        )),
+        Ok(Some(Err(damage))) => {
+            set_aside.add(id, None, &damage.what);
+            Err((errno::EIO, Some(format!("{damage}; see weir store check"))))
+        }
         Ok(None) => Err((errnum, Some(unknown.to_owned()))),
         Err(error) => Err((errno::EIO, Some(error.to_string()))),
     }

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::reads::Reads;
+use crate::set_aside::{SET_ASIDE_MAX, SetAside};
 use crate::shell::{LOCAL, OWN_SERVICES, Parts, Shell};
 use crate::streams::Streams;
 use crate::turns::News;
@@ -78,14 +79,12 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         },
     );
     let reader = readers.open().map_err(|error| error.to_string())?;
-    restore(
-        &mut manager,
-        &reader,
-        Scope::Active {
-            at: recovered.newest_seq,
-        },
-    )?;
-    restore(&mut manager, &reader, Scope::Waitable)?;
+    let set_aside = SetAside::default();
+    let active = Scope::Active {
+        at: recovered.newest_seq,
+    };
+    restore(&mut manager, &reader, active, &set_aside)?;
+    restore(&mut manager, &reader, Scope::Waitable, &set_aside)?;
     make_known(&mut manager, &reader)?;
     drop(reader);
 
@@ -111,6 +110,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         &recovered.epoch,
         recovered.newest_seq,
         recovered.floor,
+        set_aside.clone(),
     );
     let attrs = attributes(&config, &clock, owner, &recovered.epoch);
     let mut shell = Shell::new(Parts {
@@ -124,6 +124,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         streams,
         committer: Committer::new(writer),
         reads,
+        set_aside,
         local_uuid,
     });
     shell.handle(Input::Start);
@@ -165,14 +166,30 @@ fn make_known(manager: &mut Manager, reader: &Reader) -> Result<(), String> {
 }
 
 /// Applies what the store holds of these jobs. A job that cannot be applied is set aside and named in the log; it stops nobody.
-fn restore(manager: &mut Manager, reader: &Reader, scope: Scope) -> Result<(), String> {
+fn restore(
+    manager: &mut Manager,
+    reader: &Reader,
+    scope: Scope,
+    set_aside: &SetAside,
+) -> Result<(), String> {
+    let aside = |id, userid, why: &dyn std::fmt::Display| {
+        if set_aside.add(id, userid, why) {
+            Ok(())
+        } else {
+            Err(format!(
+                "more than {SET_ASIDE_MAX} jobs of the store cannot be read: see weir store check, then weir store recover"
+            ))
+        }
+    };
     let mut cursor = CURSOR_START;
     loop {
         let page = reader
             .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
             .map_err(|error| error.to_string())?;
         for damage in &page.damaged {
-            tracing::error!(%damage, "set aside: this job cannot be read");
+            if let Some(id) = damage.job {
+                aside(id, None, &damage.what)?;
+            }
         }
         for stored in page.jobs {
             let events: Result<Vec<Event>, _> = stored
@@ -193,7 +210,7 @@ fn restore(manager: &mut Manager, reader: &Reader, scope: Scope) -> Result<(), S
                 Err(error) => Err(error.to_string()),
             };
             if let Err(error) = restored {
-                tracing::error!(job = %stored.id, error, "set aside: this job's events cannot be applied");
+                aside(stored.id, Some(stored.userid), &error)?;
             }
         }
         match page.next {

@@ -1,20 +1,21 @@
 //! Pages of the store for listeners: what the fan-out needs, in the store's words. Runs on a read thread, encoding included.
 
+use crate::set_aside::SetAside;
 use job::{Entry, JobId};
 use journal::{Answer, BacklogJob, JobsScope, Need, Page, Read};
 use store::{Damage, ReadError, Reader, Scope, StoredJob};
 
 /// Reads what is needed and encodes it.
-pub(crate) fn read(reader: &Reader, need: Need) -> Page {
-    let answer = answer(reader, &need.read);
+pub(crate) fn read(reader: &Reader, need: Need, set_aside: &SetAside) -> Page {
+    let answer = answer(reader, &need.read, set_aside);
     need.answer(answer)
 }
 
-fn answer(reader: &Reader, read: &Read) -> Answer {
+fn answer(reader: &Reader, read: &Read, set_aside: &SetAside) -> Answer {
     match read {
         Read::Instance { after, upto, limit } => {
             match reader.instance_entries(*after, *upto, *limit) {
-                Ok(page) => entries(page.entries, page.upto, &page.damaged),
+                Ok(page) => entries(page.entries, page.upto, &page.damaged, set_aside),
                 Err(error) => failed(error),
             }
         }
@@ -23,7 +24,7 @@ fn answer(reader: &Reader, read: &Read) -> Answer {
             limit,
             bytes,
         } => match reader.log_after(*after, *limit, *bytes) {
-            Ok(page) => entries(page.entries, page.upto, &page.damaged),
+            Ok(page) => entries(page.entries, page.upto, &page.damaged, set_aside),
             Err(error) => failed(error),
         },
         Read::Jobs {
@@ -38,7 +39,7 @@ fn answer(reader: &Reader, read: &Read) -> Answer {
             };
             match reader.jobs_page(scope, *cursor, *limit, *bytes) {
                 Ok(page) => {
-                    warn(&page.damaged);
+                    warn(&page.damaged, set_aside);
                     Answer::Jobs {
                         jobs: page.jobs.into_iter().map(backlog_job).collect(),
                         next: page.next,
@@ -47,11 +48,11 @@ fn answer(reader: &Reader, read: &Read) -> Answer {
                 Err(error) => failed(error),
             }
         }
-        Read::Named { ids, bytes } => named(reader, ids, *bytes),
+        Read::Named { ids, bytes } => named(reader, ids, *bytes, set_aside),
     }
 }
 
-fn named(reader: &Reader, ids: &[JobId], bytes_max: usize) -> Answer {
+fn named(reader: &Reader, ids: &[JobId], bytes_max: usize, set_aside: &SetAside) -> Answer {
     let mut jobs = Vec::with_capacity(ids.len());
     let mut bytes = 0;
     for (read, id) in ids.iter().enumerate() {
@@ -65,7 +66,7 @@ fn named(reader: &Reader, ids: &[JobId], bytes_max: usize) -> Answer {
                 bytes += lines + stored.jobspec.len() + stored.r.as_ref().map_or(0, |r| r.len());
                 jobs.push(backlog_job(stored));
             }
-            Ok(Some(Err(damage))) => warn(&[damage]),
+            Ok(Some(Err(damage))) => warn(&[damage], set_aside),
             Ok(None) => {}
             Err(error) => return failed(error),
         }
@@ -73,8 +74,13 @@ fn named(reader: &Reader, ids: &[JobId], bytes_max: usize) -> Answer {
     Answer::Jobs { jobs, next: None }
 }
 
-fn entries(entries: Vec<Entry>, upto: job::Seq, damaged: &[Damage]) -> Answer {
-    warn(damaged);
+fn entries(
+    entries: Vec<Entry>,
+    upto: job::Seq,
+    damaged: &[Damage],
+    set_aside: &SetAside,
+) -> Answer {
+    warn(damaged, set_aside);
     Answer::Entries { entries, upto }
 }
 
@@ -98,8 +104,12 @@ fn backlog_job(stored: StoredJob) -> BacklogJob {
     }
 }
 
-fn warn(damaged: &[Damage]) {
+fn warn(damaged: &[Damage], set_aside: &SetAside) {
     for damage in damaged {
+        if let Some(id) = damage.job {
+            set_aside.add(id, None, &damage.what);
+            continue;
+        }
         tracing::error!(%damage, "left out of a backlog: cannot be read");
     }
 }

@@ -104,8 +104,9 @@ impl Shell {
     pub(crate) fn look_up(&mut self, request: Request) {
         let durable = self.streams.durable();
         let copy = request.clone();
+        let set_aside = self.set_aside.clone();
         let asked = self.reads.ask(Lane::Lookup, move |reader| {
-            let answer = lookup::answer(reader, &request, durable);
+            let answer = lookup::answer(reader, &request, durable, &set_aside);
             Found::Answer(request, answer)
         });
         if !asked {
@@ -161,6 +162,7 @@ impl Shell {
             }
             stats.insert("pid".into(), std::process::id().into());
             stats.insert("no_space".into(), self.no_space.into());
+            stats.insert("set_aside".into(), self.set_aside.len().into());
             stats.insert(
                 "store".into(),
                 json!({"commits": commit.commits, "syncs": commit.syncs, "entries": commit.entries,

@@ -17,6 +17,7 @@ use crate::conns::Conns;
 use crate::deliver::too_long;
 use crate::engines::{Engines, Start};
 use crate::reads::Reads;
+use crate::set_aside::SetAside;
 use crate::streams::Streams;
 use crate::{Config, clock::Clock};
 use bytes::Bytes;
@@ -78,6 +79,8 @@ pub(crate) struct Shell {
     pub(crate) committer: Committer,
     pub(crate) engines: Engines,
     pub(crate) reads: Reads<Found>,
+    /// Jobs that cannot be used.
+    pub(crate) set_aside: SetAside,
     pub(crate) local_uuid: Bytes,
     /// Requests that the manager answers.
     pub(crate) asked: Asked,
@@ -109,6 +112,7 @@ pub(crate) struct Parts {
     pub(crate) streams: Streams,
     pub(crate) committer: Committer,
     pub(crate) reads: Reads<Found>,
+    pub(crate) set_aside: SetAside,
     pub(crate) local_uuid: Bytes,
 }
 
@@ -126,6 +130,7 @@ impl Shell {
             committer: parts.committer,
             engines: Engines::default(),
             reads: parts.reads,
+            set_aside: parts.set_aside,
             local_uuid: parts.local_uuid,
             asked: Asked::default(),
             lookups: Asked::default(),

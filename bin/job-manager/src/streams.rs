@@ -10,6 +10,7 @@ use crate::conns::Conns;
 use crate::frames;
 use crate::pages;
 use crate::reads::{Lane, Reads};
+use crate::set_aside::SetAside;
 use crate::shell::Found;
 use crate::specs;
 use bytes::Bytes;
@@ -46,12 +47,20 @@ pub(crate) struct Streams {
     marks: u64,
     flushes: u64,
     out: Vec<Out>,
+    /// Jobs that are left out of what is read.
+    set_aside: SetAside,
     /// Streams that ended with an error: to be answered.
     ended: Vec<Response>,
 }
 
 impl Streams {
-    pub(crate) fn new(config: &Config, epoch: &str, newest: Seq, floor: Seq) -> Streams {
+    pub(crate) fn new(
+        config: &Config,
+        epoch: &str,
+        newest: Seq,
+        floor: Seq,
+        set_aside: SetAside,
+    ) -> Streams {
         let limits = Limits {
             ring_entries: config.journal_size_limit,
             batch_interval: config.batch_interval.as_secs_f64(),
@@ -66,6 +75,7 @@ impl Streams {
             marks: 0,
             flushes: 0,
             out: Vec::new(),
+            set_aside,
             ended: Vec::new(),
         }
     }
@@ -302,9 +312,10 @@ impl Streams {
             }
             Out::Need(need) => {
                 let listener = need.listener;
+                let set_aside = self.set_aside.clone();
                 let asked = reads.is_some_and(|reads| {
                     reads.ask(Lane::Backlog, move |reader| {
-                        Found::Page(pages::read(reader, need))
+                        Found::Page(pages::read(reader, need, &set_aside))
                     })
                 });
                 if !asked {
