@@ -5,7 +5,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `open.rs` | from a state directory to a shell |
+//! | `open.rs`, `restore.rs` | from a state directory to a shell; the jobs of the store into the manager |
 //! | `turns.rs`, `stop.rs` | the loop, and its end |
 //! | `shell.rs`, `deliver.rs` | the loop's state, one turn: in, and out |
 //! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping`, `log` |
@@ -32,6 +32,7 @@ mod lookup;
 mod open;
 mod pages;
 mod reads;
+mod restore;
 mod serve;
 mod set_aside;
 mod shell;

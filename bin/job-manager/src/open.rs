@@ -7,12 +7,12 @@ use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::reads::Reads;
-use crate::set_aside::{SET_ASIDE_MAX, SetAside};
+use crate::restore;
+use crate::set_aside::SetAside;
 use crate::shell::{LOCAL, OWN_SERVICES, Parts, Shell};
 use crate::streams::Streams;
 use crate::turns::News;
 use bytes::Bytes;
-use job::Event;
 use manager::{Input, Manager};
 use router::{PeerInfo, PeerKind, Router};
 use rustix::fs::{Mode, OFlags};
@@ -21,17 +21,12 @@ use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::Path;
-use store::{CURSOR_START, Reader, Scope, Store, StoreOptions};
+use store::{Store, StoreOptions};
 use tokio::sync::mpsc;
 use wire::Cred;
 
 /// What the store tells, at most so much of it waiting.
 const STORE_EVENTS_MAX: usize = 1024;
-/// Jobs restored with one read.
-const RESTORE_PAGE: usize = 500;
-/// Ids of jobs read at a time: an index alone, so many.
-const RESTORE_IDS: usize = 10_000;
-const RESTORE_PAGE_BYTES: usize = 4 << 20;
 /// Bytes of a page of the store.
 const STORE_PAGE: u64 = 4096;
 /// Random bytes of the instance key; twice as many hex digits.
@@ -80,12 +75,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
     );
     let reader = readers.open().map_err(|error| error.to_string())?;
     let set_aside = SetAside::default();
-    let active = Scope::Active {
-        at: recovered.newest_seq,
-    };
-    restore(&mut manager, &reader, active, &set_aside)?;
-    restore(&mut manager, &reader, Scope::Waitable, &set_aside)?;
-    make_known(&mut manager, &reader)?;
+    restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
     drop(reader);
 
     let listener = rpc::Listener::bind(&config.socket, 0o777).map_err(|error| error.to_string())?;
@@ -145,78 +135,6 @@ fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         // 0 would be no limit.
         pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
-    }
-}
-
-/// Tells the manager which jobs there are, ended ones too: a job that ended is told from one that never was.
-fn make_known(manager: &mut Manager, reader: &Reader) -> Result<(), String> {
-    let mut after = None;
-    loop {
-        let page = reader
-            .owners(after, RESTORE_IDS)
-            .map_err(|error| error.to_string())?;
-        for (userid, id) in &page {
-            manager.restore_inactive(*id, *userid);
-        }
-        match page.last() {
-            Some((userid, id)) if page.len() == RESTORE_IDS => after = Some((*userid, *id)),
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// Applies what the store holds of these jobs. A job that cannot be applied is set aside and named in the log; it stops nobody.
-fn restore(
-    manager: &mut Manager,
-    reader: &Reader,
-    scope: Scope,
-    set_aside: &SetAside,
-) -> Result<(), String> {
-    let aside = |id, userid, why: &dyn std::fmt::Display| {
-        if set_aside.add(id, userid, why) {
-            Ok(())
-        } else {
-            Err(format!(
-                "more than {SET_ASIDE_MAX} jobs of the store cannot be read: see weir store check, then weir store recover"
-            ))
-        }
-    };
-    let mut cursor = CURSOR_START;
-    loop {
-        let page = reader
-            .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
-            .map_err(|error| error.to_string())?;
-        for damage in &page.damaged {
-            if let Some(id) = damage.job {
-                aside(id, None, &damage.what)?;
-            }
-        }
-        for stored in page.jobs {
-            let events: Result<Vec<Event>, _> = stored
-                .eventlog
-                .iter()
-                .map(|entry| Event::parse(entry.json()))
-                .collect();
-            let restored = match events {
-                Ok(events) => {
-                    let job = manager::StoredJob {
-                        id: stored.id,
-                        jobspec: stored.jobspec,
-                        r: stored.r,
-                        events: &events,
-                    };
-                    manager.restore_job(job).map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            };
-            if let Err(error) = restored {
-                aside(stored.id, Some(stored.userid), &error)?;
-            }
-        }
-        match page.next {
-            Some(next) => cursor = next,
-            None => return Ok(()),
-        }
     }
 }
 

@@ -1,0 +1,100 @@
+//! The manager as the store has it: every job that is active, or whose result may still be asked for, and the ids of all.
+//!
+//! Touches nothing but a reader, so that it is the same over any store.
+
+use crate::set_aside::{SET_ASIDE_MAX, SetAside};
+use job::{Event, Seq};
+use manager::Manager;
+use store::{CURSOR_START, Reader, Scope};
+
+/// Jobs restored with one read.
+const RESTORE_PAGE: usize = 500;
+/// Ids of jobs read at a time: an index alone, so many.
+const RESTORE_IDS: usize = 10_000;
+const RESTORE_PAGE_BYTES: usize = 4 << 20;
+
+/// Takes up all that is stored.
+/// # Errors
+/// The store cannot be read, or too much of it.
+pub(crate) fn jobs(
+    manager: &mut Manager,
+    reader: &Reader,
+    newest: Seq,
+    set_aside: &SetAside,
+) -> Result<(), String> {
+    restore(manager, reader, Scope::Active { at: newest }, set_aside)?;
+    restore(manager, reader, Scope::Waitable, set_aside)?;
+    make_known(manager, reader)
+}
+
+/// Tells the manager which jobs there are, ended ones too: a job that ended is told from one that never was.
+fn make_known(manager: &mut Manager, reader: &Reader) -> Result<(), String> {
+    let mut after = None;
+    loop {
+        let page = reader
+            .owners(after, RESTORE_IDS)
+            .map_err(|error| error.to_string())?;
+        for (userid, id) in &page {
+            manager.restore_inactive(*id, *userid);
+        }
+        match page.last() {
+            Some((userid, id)) if page.len() == RESTORE_IDS => after = Some((*userid, *id)),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Applies what the store holds of these jobs. A job that cannot be applied is set aside and named in the log; it stops nobody.
+fn restore(
+    manager: &mut Manager,
+    reader: &Reader,
+    scope: Scope,
+    set_aside: &SetAside,
+) -> Result<(), String> {
+    let aside = |id, userid, why: &dyn std::fmt::Display| {
+        if set_aside.add(id, userid, why) {
+            Ok(())
+        } else {
+            Err(format!(
+                "more than {SET_ASIDE_MAX} jobs of the store cannot be read: see weir store check, then weir store recover"
+            ))
+        }
+    };
+    let mut cursor = CURSOR_START;
+    loop {
+        let page = reader
+            .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
+            .map_err(|error| error.to_string())?;
+        for damage in &page.damaged {
+            if let Some(id) = damage.job {
+                aside(id, None, &damage.what)?;
+            }
+        }
+        for stored in page.jobs {
+            let events: Result<Vec<Event>, _> = stored
+                .eventlog
+                .iter()
+                .map(|entry| Event::parse(entry.json()))
+                .collect();
+            let restored = match events {
+                Ok(events) => {
+                    let job = manager::StoredJob {
+                        id: stored.id,
+                        jobspec: stored.jobspec,
+                        r: stored.r,
+                        events: &events,
+                    };
+                    manager.restore_job(job).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = restored {
+                aside(stored.id, Some(stored.userid), &error)?;
+            }
+        }
+        match page.next {
+            Some(next) => cursor = next,
+            None => return Ok(()),
+        }
+    }
+}
