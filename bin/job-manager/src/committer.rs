@@ -148,6 +148,7 @@ fn row(write: manager::JobWrite) -> store::JobWrite {
             flags,
             jobspec,
             j,
+            key,
         } => To::Insert {
             id,
             userid,
@@ -155,6 +156,7 @@ fn row(write: manager::JobWrite) -> store::JobWrite {
             flags,
             jobspec,
             j,
+            key,
         },
         From::SetR { id, r } => To::SetR { id, r },
         From::Inactive {

@@ -96,6 +96,8 @@ pub enum JobWrite {
         jobspec: Bytes,
         /// What was submitted, as it came.
         j: Bytes,
+        /// The key it was submitted under; no other job of this user has it.
+        key: Option<Box<str>>,
     },
     /// The resources a job was given, as the scheduler sent them.
     SetR {

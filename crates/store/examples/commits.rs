@@ -233,6 +233,7 @@ impl Generator {
                 flags: 0,
                 jobspec: Bytes::from(jobspec),
                 j: Bytes::new(),
+                key: None,
             });
         }
         batch

@@ -50,6 +50,7 @@ struct New {
     flags: u32,
     jobspec: Bytes,
     j: Bytes,
+    key: Option<Box<str>>,
 }
 
 struct Done {
@@ -144,6 +145,7 @@ impl Gather {
                     flags,
                     jobspec,
                     j,
+                    key,
                     ..
                 } => {
                     delta.new = Some(New {
@@ -152,6 +154,7 @@ impl Gather {
                         flags: *flags,
                         jobspec: jobspec.clone(),
                         j: j.clone(),
+                        key: key.clone(),
                     });
                 }
                 JobWrite::SetR { r, .. } => delta.r = Some(r.clone()),
@@ -252,8 +255,8 @@ impl Delta {
         let j = blobs.add(db, &new.j)?;
         let waitable = new.flags & crate::FLAG_WAITABLE != 0 && !self.consumed;
         db.prepare_cached(
-            "INSERT INTO job (id, userid, flags, t_submit, active, waitable, done_seq, t_inactive, result, spec, j, r, eventlog)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO job (id, userid, flags, t_submit, active, waitable, done_seq, t_inactive, result, spec, j, r, eventlog, key)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             id_to_sql(self.id),
@@ -269,6 +272,7 @@ impl Delta {
             j,
             self.r.as_ref().map(|r| Text(r)),
             Text(&self.lines),
+            new.key.as_deref(),
         ])?;
         Ok(())
     }

@@ -35,6 +35,8 @@ pub enum JobWrite {
         jobspec: Bytes,
         /// The signed or unsigned `J` as it came; empty = none.
         j: Bytes,
+        /// The key it was submitted under: no other job of this user has it. The caller sees to that (see [`crate::Reader::by_key`]).
+        key: Option<Box<str>>,
     },
     /// The job was allocated R.
     SetR {

@@ -40,12 +40,23 @@ pub enum OpenError {
         file: PathBuf,
     },
     /// The file's own structure is broken.
-    #[error("{file} is damaged ({detail}): move it away and restore a copy, or start with an empty --statedir", file = file.display())]
+    #[error("{file} is damaged ({detail}): make a new one from what can be read with weir store recover, or put a backup in its place", file = file.display())]
     Damaged {
         /// The database file.
         file: PathBuf,
         /// What was met.
         detail: String,
+    },
+    /// The file is gone or empty, and what belongs to it is still there.
+    #[error(
+        "{file} is missing or empty, but {left} beside it holds data: put the file back, or restore a backup and move {left} away",
+        file = file.display(), left = left.display()
+    )]
+    Lost {
+        /// The database file.
+        file: PathBuf,
+        /// What is left of it.
+        left: PathBuf,
     },
     /// The directory or the lock file could not be used.
     #[error("cannot use state directory {dir}: {source}", dir = dir.display())]

@@ -23,6 +23,7 @@ mod apply;
 mod batch;
 mod blobs;
 mod error;
+mod examine;
 mod lock;
 mod reader;
 mod recover;

@@ -295,6 +295,26 @@ impl Reader {
         })
     }
 
+    /// The job that a user submitted under a key, if it is there still.
+    /// # Errors
+    /// [`ReadError::Sqlite`]; the inner error: the job is there, and damaged.
+    pub fn by_key(
+        &self,
+        userid: u32,
+        key: &str,
+    ) -> Result<Option<(JobId, Result<StoredJob, Damage>)>, ReadError> {
+        let id: Option<i64> = self
+            .db
+            .prepare_cached("SELECT id FROM job INDEXED BY job_key WHERE userid = ?1 AND key = ?2")?
+            .query_row(params![userid, key], |row| row.get(0))
+            .optional()?;
+        let Some(id) = id.map(id_from_sql) else {
+            return Ok(None);
+        };
+        // Purged in between: it is there no more.
+        Ok(self.job(id, false)?.map(|job| (id, job)))
+    }
+
     /// The ids of all jobs with their owners, by owner and id: the page after `after`, or the first. Read from an index alone.
     /// # Errors
     /// [`ReadError::Sqlite`].

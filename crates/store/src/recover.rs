@@ -1,28 +1,16 @@
-//! What a file can be at open, the verdict on each, and what is told of a good one.
+//! What is told of a good file at open: the epoch, how far it goes, and what the manager left for itself.
 //!
-//! | met | verdict |
-//! | --- | --- |
-//! | no file, or one of length 0 | a new store is made, with a new epoch |
-//! | SQLite file, `application_id` and version 0, no tables | the same: a start that was cut short |
-//! | our `application_id`, version 1..=[`VERSION`] | migrated if need be, opened |
-//! | our `application_id`, a newer version | refused ([`OpenError::NewerSchema`]), nothing changed |
-//! | another `application_id`, or tables at version 0, or no SQLite file | refused ([`OpenError::NotAStore`]), nothing changed |
-//! | its structure is broken where we look | refused ([`OpenError::Damaged`]) |
-//!
-//! A WAL left by a crash is SQLite's to roll forward; what was not whole in it was never told to anybody. Single damaged rows are
-//! found when they are read, see `reader`.
+//! What a file can be is settled before, in `examine`. Single damaged rows are found when they are read, see `reader`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::Path;
 
 use job::{JobId, Seq, Timestamp};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use crate::error::OpenError;
 use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql};
-use crate::schema::{APPLICATION_ID, VERSION};
 
 /// What the meta keys of the store itself start with.
 pub(crate) const KEY_PREFIX: &str = "store.";
@@ -46,95 +34,6 @@ pub struct Recovered {
     pub last_timestamp: Timestamp,
     /// The manager's own keys.
     pub meta: BTreeMap<String, String>,
-}
-
-/// What is there, before anything is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Make a new store.
-    Fresh,
-    /// Open; migrate from this version.
-    Ours(i64),
-}
-
-/// Looks at the file without changing it.
-pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
-    match std::fs::metadata(file) {
-        Ok(meta) if meta.len() == 0 => return Ok(Verdict::Fresh),
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Verdict::Fresh),
-        Err(source) => {
-            let dir = file.parent().unwrap_or(file).to_owned();
-            return Err(OpenError::Directory { dir, source });
-        }
-    }
-    let header = read_header(file).map_err(|source| OpenError::Directory {
-        dir: file.to_owned(),
-        source,
-    })?;
-    let Some((kind, version)) = header else {
-        return Err(OpenError::NotAStore {
-            file: file.to_owned(),
-        });
-    };
-    let (kind, version, tables) = if wal_is_empty(file) && (kind, version) != (0, 0) {
-        (kind, version, 1)
-    } else {
-        ask_sqlite(file).map_err(|error| open_error(file, error))?
-    };
-    match (kind, version) {
-        (0, 0) if tables == 0 => Ok(Verdict::Fresh),
-        (APPLICATION_ID, found) if found > VERSION => Err(OpenError::NewerSchema {
-            file: file.to_owned(),
-            found,
-            known: VERSION,
-        }),
-        (APPLICATION_ID, found) if found > 0 => Ok(Verdict::Ours(found)),
-        _ => Err(OpenError::NotAStore {
-            file: file.to_owned(),
-        }),
-    }
-}
-
-/// `application_id` and `user_version` as the file's header has them; `None` = no SQLite file. Read without SQLite, which would
-/// make files beside it.
-fn read_header(file: &Path) -> std::io::Result<Option<(i64, i64)>> {
-    let mut header = [0_u8; 100];
-    match std::fs::File::open(file)?.read_exact(&mut header) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let word = |at: usize| {
-        i64::from(i32::from_be_bytes([
-            header[at],
-            header[at + 1],
-            header[at + 2],
-            header[at + 3],
-        ]))
-    };
-    Ok(header
-        .starts_with(b"SQLite format 3\0")
-        .then(|| (word(68), word(60))))
-}
-
-/// Without a WAL the header is the truth.
-fn wal_is_empty(file: &Path) -> bool {
-    let mut wal = file.as_os_str().to_owned();
-    wal.push("-wal");
-    std::fs::metadata(wal).map_or(true, |meta| meta.len() == 0)
-}
-
-/// The same two numbers and the count of tables, with what a WAL says.
-fn ask_sqlite(file: &Path) -> Result<(i64, i64, i64), rusqlite::Error> {
-    let db = Connection::open_with_flags(
-        file,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    let kind = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let tables = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-    Ok((kind, version, tables))
 }
 
 /// Reads what [`Recovered`] tells; makes the epoch if the file has none.

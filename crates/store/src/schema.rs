@@ -4,7 +4,7 @@
 //! meta         key PK | value                     store.epoch, store.floor, store.max_jobid, and the manager's own keys
 //! log          last_seq PK | first_seq | lines    every entry down to the floor; one row per commit, cut every 256 entries
 //! instancelog  seq PK | line                      entries that are no job's, kept beside the archive
-//! job          id PK | userid flags t_submit active waitable done_seq t_inactive result spec j r | eventlog
+//! job          id PK | userid flags t_submit active waitable done_seq t_inactive result spec j r | eventlog | key
 //! tail         seq PK | job | lines                what an active job's eventlog gained since its row was written
 //! blob         id PK | refs | data                jobspecs and Js, shared by the jobs that have the same bytes
 //!
@@ -13,6 +13,7 @@
 //! job_inactive  t_inactive, id      where not active       the listing order, read backwards
 //! job_waitable  id                  where waitable, not active
 //! job_user      userid (id)                                history of one user
+//! job_key       userid, key         where key              the job a user submitted under a key; unique
 //! tail_job      job (seq)                                  one job's tail
 //! ```
 //!
@@ -36,7 +37,7 @@ pub const APPLICATION_ID: i64 = 0x7765_6972;
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// What takes a file from each version to the next.
-pub const MIGRATIONS: &[&str] = &[V1];
+pub const MIGRATIONS: &[&str] = &[V1, V2];
 
 const V1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -57,6 +58,12 @@ CREATE INDEX job_done ON job (done_seq) WHERE active = 0;
 CREATE INDEX job_inactive ON job (t_inactive, id) WHERE active = 0;
 CREATE INDEX job_waitable ON job (id) WHERE waitable = 1 AND active = 0;
 CREATE INDEX job_user ON job (userid);
+";
+
+/// Submit keys.
+const V2: &str = "
+ALTER TABLE job ADD COLUMN key TEXT;
+CREATE UNIQUE INDEX job_key ON job (userid, key) WHERE key IS NOT NULL;
 ";
 
 /// Brings the file to [`VERSION`], one transaction a version.

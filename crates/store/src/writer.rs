@@ -25,9 +25,10 @@ use crate::apply::Gather;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
 use crate::error::OpenError;
+use crate::examine::{Verdict, examine};
 use crate::lock::DirLock;
 use crate::reader::ReaderFactory;
-use crate::recover::{Recovered, Verdict, examine, open_error, recover};
+use crate::recover::{Recovered, open_error, recover};
 use crate::schema;
 
 /// Batches that may wait for the writer; more are handed back.

@@ -157,6 +157,7 @@ impl Manager {
             flags: flags.0,
             jobspec: jobspec.clone(),
             j,
+            key: None,
         });
         self.count(job.state, 1);
         self.known.add(id, userid);

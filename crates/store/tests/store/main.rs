@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod creation;
 mod damage;
 mod durable;
 mod full;

@@ -238,3 +238,41 @@ fn histories_and_inactive_listings_keep_their_order() {
     world.store(batch);
     assert_eq!(ids(&reader, Scope::Waitable, 2, || {}), [2, 7]);
 }
+
+#[test]
+fn a_job_is_found_by_its_users_key_until_it_is_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    let mut batch = Batch::default();
+    for (id, userid) in [(1, 1000), (2, 1001), (3, 1000)] {
+        world.submit(id, userid, 0, &mut batch);
+    }
+    for (write, submitted) in batch.jobs.iter_mut().zip(["a", "a", "A"]) {
+        if let JobWrite::Insert { key, .. } = write {
+            *key = Some(submitted.into());
+        }
+    }
+    world.submit(4, 1000, 0, &mut batch);
+    world.submit(5, 1000, 0, &mut batch);
+    world.store(batch);
+    let reader = world.reader();
+    let found = |userid, key: &str| {
+        let found = reader.by_key(userid, key).unwrap();
+        found.map(|(id, job)| (id.0, job.unwrap().userid))
+    };
+    assert_eq!(found(1000, "a"), Some((1, 1000)));
+    assert_eq!(found(1001, "a"), Some((2, 1001)));
+    assert_eq!(found(1000, "A"), Some((3, 1000)));
+    assert_eq!((found(1002, "a"), found(1000, "")), (None, None));
+    let mut batch = Batch::default();
+    world.clean(1, 3, &mut batch);
+    world.store(batch);
+    assert_eq!(found(1000, "a"), Some((1, 1000)), "done, and still there");
+    let mut batch = Batch {
+        jobs: vec![JobWrite::Delete { id: JobId(1) }],
+        ..Batch::default()
+    };
+    world.submit(6, 1000, 0, &mut batch);
+    world.store(batch);
+    assert_eq!(found(1000, "a"), None);
+}

@@ -72,7 +72,7 @@ fn the_tables_of_the_spec_are_the_tables_of_the_file() {
             "{name} is not in the spec"
         );
     }
-    assert_eq!(names.len(), 13);
+    assert_eq!(names.len(), 14);
     let version: i64 = db
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();

@@ -80,6 +80,7 @@ impl World {
             flags,
             jobspec: Bytes::from(jobspec(id)),
             j: Bytes::from(format!("J of {id}")),
+            key: None,
         });
     }
 
