@@ -20,7 +20,7 @@ use sched::NodeSpec;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::engine::orders::{self, OrderError, Site};
+use crate::engine::orders::{self, Site};
 use crate::engine::roster::{Gone, Roster};
 use crate::messages::{Ended, Exception, Fact, ToNode, ToShepherd};
 use crate::order::Order;
@@ -33,6 +33,8 @@ pub(crate) enum Out {
     Answer { id: JobId, payload: Vec<u8> },
     /// A message to a node process.
     Node { place: u32, message: ToNode },
+    /// A message to every node process.
+    Everywhere { message: ToNode },
     /// A node that is leaving has jobs: it is to be looked after.
     Join { place: u32, name: String },
     /// It has none any more.
@@ -187,8 +189,25 @@ impl Exec {
                     self.advance(id, out);
                 }
             }
-            Err(error) => refuse(id, &error, out),
+            Err(error) => {
+                self.not_startable(id, &format!("failed to start the job: {error}"), out);
+            }
         }
+    }
+
+    /// Nothing can be made of a `start`. One that is known goes on; of another something may run from before: it is ended.
+    pub(crate) fn not_startable(&mut self, id: JobId, note: &str, out: &mut Vec<Out>) {
+        if self.jobs.contains_key(&id) {
+            return self.tell_all(id, out);
+        }
+        answer(id, "exception", Exception::fatal("exec", note), out);
+        answer(id, "release", RELEASE, out);
+        let message = ToNode::Tell {
+            id: id.0,
+            what: ToShepherd::Cancel {},
+        };
+        out.push(Out::Everywhere { message });
+        out.push(Out::Freed(id));
     }
 
     fn add_part(&mut self, id: JobId, job: &mut Active, order: &Order, out: &mut Vec<Out>) {
@@ -395,17 +414,6 @@ fn tell(id: JobId, part: &Part, what: &ToShepherd) -> Option<Out> {
     };
     let place = part.place?;
     Some(Out::Node { place, message })
-}
-
-fn refuse(id: JobId, error: &OrderError, out: &mut Vec<Out>) {
-    answer(
-        id,
-        "exception",
-        Exception::fatal("exec", format!("failed to start the job: {error}")),
-        out,
-    );
-    answer(id, "release", RELEASE, out);
-    out.push(Out::Freed(id));
 }
 
 fn note(id: JobId, known: &mut Vec<Exception>, exception: Exception, out: &mut Vec<Out>) {

@@ -110,11 +110,16 @@ impl Nodes {
         }
     }
 
+    /// Sends a message to all.
+    pub(crate) fn send_all(&self, message: &ToNode) {
+        for place in self.links.keys() {
+            self.send(*place, message);
+        }
+    }
+
     /// Tells all node processes to end when they have no jobs left.
     pub(crate) async fn retire(mut self) {
-        for place in self.links.keys() {
-            self.send(*place, &ToNode::Retire {});
-        }
+        self.send_all(&ToNode::Retire {});
         self.links.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(RETIRE_WAIT, all).await;

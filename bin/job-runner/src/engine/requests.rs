@@ -142,9 +142,67 @@ pub(crate) fn pong(request: &Request) -> Option<Bytes> {
     Some(json_payload(&object))
 }
 
+/// What the one hop of the job-manager's own requests begins with; those of its clients are named otherwise, and a client cannot take its own
+/// hop off what it sends.
+const MANAGER_HOP: &[u8] = b"job-manager-";
+
+/// Whether the job-manager itself asks: no hop of a client is in the route.
+pub(crate) fn is_managers(request: &Request) -> bool {
+    match request.routes.as_deref() {
+        None | Some([]) => true,
+        Some([hop]) => hop.starts_with(MANAGER_HOP),
+        Some(_) => false,
+    }
+}
+
+/// The job that a payload is about which is no JSON, if that much can be read: the first key is `id`.
+pub(crate) fn id_of_broken(payload: &[u8]) -> Option<JobId> {
+    let start = payload.windows(5).position(|five| five == b"\"id\":")? + 5;
+    let rest = &payload[start..];
+    let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&rest[..len])
+        .ok()?
+        .parse()
+        .ok()
+        .map(JobId)
+}
+
 /// The job of a shell service's name, `UID-shell-F58`.
 pub(crate) fn shell_job(service: &str) -> Option<JobId> {
     let (uid, id) = service.split_once("-shell-")?;
     uid.parse::<u32>().ok()?;
     id.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_route_without_a_clients_hop_is_the_managers() {
+        let asked = |hops: Option<&[&'static str]>| {
+            let mut request = Request::new("sched.free", None, 0);
+            request.routes = hops.map(|hops| {
+                hops.iter()
+                    .map(|hop| Bytes::from_static(hop.as_bytes()))
+                    .collect()
+            });
+            is_managers(&request)
+        };
+        assert!(asked(None) && asked(Some(&[])) && asked(Some(&["job-manager-0123"])));
+        assert!(!asked(Some(&["0123"])));
+        // A client that forwards for others may say what it likes; its own hop is put before that.
+        assert!(!asked(Some(&["0123", "job-manager-0123"])));
+        assert!(!asked(Some(&["job-manager-0123", "0123"])));
+    }
+
+    #[test]
+    fn the_id_is_found_in_what_is_no_json() {
+        let id = |text: &str| id_of_broken(text.as_bytes()).map(|id| id.0);
+        assert_eq!(id("{\"id\":12,\"jobspec\":{\"ver"), Some(12));
+        assert_eq!(id("{\"id\":"), None);
+        assert_eq!(id("{\"id\":-1}"), None);
+        assert_eq!(id("{\"id\":99999999999999999999}"), None);
+        assert_eq!(id(""), None);
+    }
 }

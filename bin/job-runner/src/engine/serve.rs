@@ -321,6 +321,13 @@ impl Engine {
                 _ => Ok(()),
             };
         }
+        if method != "stats-get" && !requests::is_managers(&request) {
+            let text = format!(
+                "only the job-manager may ask for {}; use the methods of job-manager",
+                request.topic.as_str()
+            );
+            return self.refuse(&request, errno::EPERM, Some(&text));
+        }
         if !request.cred.is_owner() {
             return self.refuse(
                 &request,
@@ -340,9 +347,37 @@ impl Engine {
                     topic = request.topic.as_str(),
                     "payload not understood: {reason}"
                 );
-                self.refuse(&request, errno::EPROTO, None)
+                self.not_understood(&request, &reason)
             }
             Err(Failed::Link(reason)) => Err(reason),
+        }
+    }
+
+    /// A request that cannot be read. The job-manager expects no error to what it asks by id (matchtag 0): a job that it offers or starts
+    /// would wait for ever, so the job is answered for in the terms of the protocol.
+    fn not_understood(
+        &mut self,
+        request: &Request,
+        reason: &wire::PayloadError,
+    ) -> anyhow::Result<()> {
+        let id = request.payload.as_deref().and_then(requests::id_of_broken);
+        let note = format!("what the job-manager says of the job cannot be read: {reason}");
+        let Some(session) = &self.session else {
+            return Ok(());
+        };
+        match (request.topic.as_str(), id) {
+            ("sched.alloc", Some(id)) => {
+                session.answer(request.respond(Some(requests::denied(id, &note))))
+            }
+            ("job-exec.start", Some(id)) => {
+                if let Some(session) = &mut self.session {
+                    session.starts.insert(id, slim(request));
+                }
+                let mut out = Vec::new();
+                self.exec.not_startable(id, &note, &mut out);
+                self.perform(out)
+            }
+            _ => self.refuse(request, errno::EPROTO, None),
         }
     }
 
@@ -429,12 +464,7 @@ impl Engine {
             "start" => {
                 let start: protocol::exec::StartRequest<'_> = parse_json(payload)?;
                 if let Some(session) = &mut self.session {
-                    // Its payload is not needed for the answers.
-                    let slim = Request {
-                        payload: None,
-                        ..request.clone()
-                    };
-                    session.starts.insert(start.id, slim);
+                    session.starts.insert(start.id, slim(request));
                 }
                 self.exec.start(&start, &mut out);
             }
@@ -532,6 +562,7 @@ impl Engine {
                     }
                 }
                 Out::Node { place, message } => self.nodes.send(place, &message),
+                Out::Everywhere { message } => self.nodes.send_all(&message),
                 Out::Join { place, name } => self.nodes.join(place, name),
                 Out::Leave { place } => self.nodes.leave(place),
                 Out::Freed(id) => {
@@ -579,6 +610,14 @@ impl Engine {
             }
         }
         result
+    }
+}
+
+/// A request without its payload, which is not needed for the answers.
+fn slim(request: &Request) -> Request {
+    Request {
+        payload: None,
+        ..request.clone()
     }
 }
 

@@ -242,6 +242,17 @@ impl World {
         self.send(Message::Request(request));
     }
 
+    /// As another client of the broker would: with a route.
+    pub fn ask_by(&self, hops: &[&str], topic: &str, payload: &str, tag: u32) {
+        let topic = Topic::parse(bytes::Bytes::copy_from_slice(topic.as_bytes())).unwrap();
+        let payload = wire::nul_terminated(payload.as_bytes());
+        let mut request = Request::new(topic, Some(payload), tag);
+        request.cred = owner();
+        let hops = hops.iter();
+        request.routes = Some(hops.map(|hop| hop.as_bytes().to_vec().into()).collect());
+        self.send(Message::Request(request));
+    }
+
     /// Waits for the next answer: its topic and payload; for an error `{"errnum":…, "text":…}`.
     pub async fn answer(&mut self) -> (String, Value) {
         loop {

@@ -55,6 +55,9 @@ fn said(out: &[Out]) -> Vec<String> {
             Out::Node { place, message } => {
                 format!("node {place} {}", serde_json::to_string(message).unwrap())
             }
+            Out::Everywhere { message } => {
+                format!("all nodes {}", serde_json::to_string(message).unwrap())
+            }
             Out::Join { place, name } => format!("node {place} is {name}"),
             Out::Leave { place } => format!("node {place} leaves"),
             Out::Freed(_) => "freed".to_owned(),
