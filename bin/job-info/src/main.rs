@@ -69,22 +69,15 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            eprintln!("weir-job-info: {}", one_line(&error));
+            logs::say(&format!("weir-job-info: {}", one_line(&error)));
             return ExitCode::from(STATUS_CONFIG);
         }
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG")
-                .unwrap_or_else(|_| "info".into()),
-        )
-        .with_ansi(false)
-        .init();
+    logs::init();
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir-job-info: {error:#}");
+            logs::say(&format!("weir-job-info: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! The small services that the broker answers itself: `attr`, `config`, `ping`, `log`. Each is a function of the attributes and the
+//! The small services that the broker answers itself: `attr`, `config`, `ping`. Each is a function of the attributes and the
 //! request; what needs the router or the connections (`service.*`, `event.*`) is in `broker.rs`.
 //!
 //! Source of the shapes: the local connector's and broker's behaviour as written in `rfc/1_wire.md`.
@@ -6,16 +6,13 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use wire::{Cred, Request, errno, json_bytes, parse_json};
+use wire::{Request, errno, json_bytes, parse_json};
 
 /// A refusal: errno, and a text where Flux has one or people need one.
 pub(crate) type Refused = (u32, Option<String>);
 
 /// An answer: JSON without NUL, or nothing; or a refusal.
 pub(crate) type Answer = Result<Option<Bytes>, Refused>;
-
-/// Longest `log.append` line that is passed to the log; the rest is cut off.
-const LOG_LINE_MAX: usize = 4096;
 
 /// What does not change while the instance runs.
 #[derive(Debug)]
@@ -57,10 +54,6 @@ pub(crate) fn handle(attrs: &Attrs, request: &Request) -> Option<Answer> {
         "attr.set" | "attr.rm" if !cred.is_owner() => Err(owner_only()),
         "attr.set" | "attr.rm" => Err((errno::EINVAL, Some("attribute may not be updated".into()))),
         "config.get" => answer(&json!({})),
-        "log.append" => {
-            log_append(cred, request.payload.as_deref().unwrap_or_default());
-            Ok(None)
-        }
         topic if topic.ends_with(".ping") => ping(request),
         _ => return None,
     })
@@ -81,11 +74,6 @@ fn ping(request: &Request) -> Answer {
     body.insert("rolemask".into(), request.cred.rolemask.into());
     body.insert("rank".into(), 0.into());
     answer(&Value::Object(body))
-}
-
-fn log_append(cred: Cred, line: &[u8]) {
-    let line = String::from_utf8_lossy(&line[..line.len().min(LOG_LINE_MAX)]);
-    tracing::info!(target: "weir::client_log", userid = cred.userid, line = %line.escape_debug());
 }
 
 /// The refusal of a method that only the owner may call.

@@ -8,7 +8,8 @@
 //! | `open.rs`, `restore.rs` | from a state directory to a shell; the jobs of the store into the manager |
 //! | `turns.rs`, `stop.rs` | the loop, and its end |
 //! | `shell.rs`, `deliver.rs` | the loop's state, one turn: in, and out |
-//! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping`, `log` |
+//! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping` |
+//! | `client_log.rs` | `log.append` |
 //! | `asked.rs` | requests that wait for their answer |
 //! | `conns.rs` | connections and their output queues |
 //! | `engines.rs`, `to_engines.rs` | what goes to the scheduler and the exec service, in order |
@@ -22,6 +23,7 @@ mod asked;
 mod bounds_table;
 mod broker;
 mod builtin;
+mod client_log;
 mod clock;
 mod committer;
 mod conns;

@@ -45,18 +45,11 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            eprintln!("weir-job-manager: {}", one_line(&error));
+            logs::say(&format!("weir-job-manager: {}", one_line(&error)));
             return ExitCode::from(78);
         }
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG")
-                .unwrap_or_else(|_| "info".into()),
-        )
-        .with_ansi(false)
-        .init();
+    logs::init();
     let mut config = Config::new(args.statedir);
     if let Some(socket) = args.socket {
         config.socket = socket;
@@ -78,18 +71,20 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("weir-job-manager: failed to start its runtime: {error}");
+            logs::say(&format!(
+                "weir-job-manager: failed to start its runtime: {error}"
+            ));
             return ExitCode::from(1);
         }
     };
     match runtime.block_on(job_manager::run(config, job_manager::signals())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::CannotStart(text)) => {
-            eprintln!("weir-job-manager: {text}");
+            logs::say(&format!("weir-job-manager: {text}"));
             ExitCode::from(78)
         }
         Err(Stop::Failed(text)) => {
-            eprintln!("weir-job-manager: {text}");
+            logs::say(&format!("weir-job-manager: {text}"));
             ExitCode::from(1)
         }
     }

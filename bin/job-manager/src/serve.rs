@@ -38,6 +38,12 @@ impl Shell {
         if let Some(answer) = builtin::handle(&self.attrs, &request) {
             return self.answer(&request, answer);
         }
+        if request.topic.as_str() == "log.append" {
+            let line = request.payload.as_deref().unwrap_or_default();
+            let now = self.clock.monotonic();
+            let answer = self.client_log.append(from, request.cred, line, now);
+            return self.answer(&request, answer);
+        }
         if let Some(answer) = self.serve_broker(from, &request) {
             return self.answer(&request, answer);
         }

@@ -12,6 +12,7 @@
 
 use crate::asked::Asked;
 use crate::builtin::{Answer, Attrs};
+use crate::client_log::ClientLog;
 use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::deliver::too_long;
@@ -86,6 +87,8 @@ pub(crate) struct Shell {
     pub(crate) asked: Asked,
     /// Look-ups that wait until what was applied before them is durable.
     pub(crate) lookups: Asked,
+    /// What clients may still say in the log.
+    pub(crate) client_log: ClientLog,
     /// The disk is full.
     pub(crate) no_space: bool,
     /// Requests without an answer that were dropped because their service does not read.
@@ -134,6 +137,7 @@ impl Shell {
             local_uuid: parts.local_uuid,
             asked: Asked::default(),
             lookups: Asked::default(),
+            client_log: ClientLog::default(),
             no_space: false,
             dropped: 0,
             next_token: 0,
@@ -172,6 +176,7 @@ impl Shell {
     /// Time passed.
     pub(crate) fn heartbeat(&mut self) {
         self.pulse();
+        self.client_log.tell(self.clock.monotonic());
         self.handle(Input::Tick);
         self.deliver();
     }
@@ -196,6 +201,7 @@ impl Shell {
         }
         self.streams.remove_peer(peer);
         self.engines.forget(peer);
+        self.client_log.forget(peer);
         self.asked.forget(peer);
         self.lookups.forget(peer);
         let departure = self.router.remove_peer(peer, &mut self.deliveries);

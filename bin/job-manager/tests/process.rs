@@ -271,3 +271,24 @@ async fn a_second_one_says_in_one_line_why_not() {
     daemon.signal(Signal::TERM);
     daemon.ended().await;
 }
+
+/// The disk of the log may be full, as that of the store may: that ends nobody.
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let statedir = dir.path().join("state");
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let child = command(&statedir).stderr(full).spawn().unwrap();
+    let socket = statedir.join("socket");
+    let daemon = Daemon { child, socket };
+    let client = daemon.client().await;
+    ok(&client, "job-ingest.submit", submission(16)).await;
+    soon(client.call("log.append", &json!({"any": "line"})))
+        .await
+        .unwrap();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.ended().await.code(), Some(0));
+}

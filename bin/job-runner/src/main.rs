@@ -17,19 +17,13 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            eprintln!("weir-job-runner: {}", one_line(&error));
+            logs::say(&format!("weir-job-runner: {}", one_line(&error)));
             return ExitCode::from(STATUS_CONFIG);
         }
     };
     let stop_with_parent = args.stop_with_parent;
     let role = args.role();
-    let filter =
-        tracing_subscriber::EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    logs::init();
     if stop_with_parent
         && let Err(error) =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
@@ -42,7 +36,9 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("weir-job-runner: failed to start its runtime: {error}");
+            logs::say(&format!(
+                "weir-job-runner: failed to start its runtime: {error}"
+            ));
             return ExitCode::FAILURE;
         }
     };
@@ -63,7 +59,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weir-job-runner: {error:#}");
+            logs::say(&format!("weir-job-runner: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -5,7 +5,7 @@
 use crate::{Finding, Findings, PURE};
 
 /// A crate of `crates/`, and the crates of this workspace it may use.
-pub const ARROWS: [(&str, &[&str]); 11] = [
+pub const ARROWS: [(&str, &[&str]); 12] = [
     ("wire", &[]),
     ("job", &[]),
     ("protocol", &["wire", "job"]),
@@ -16,6 +16,7 @@ pub const ARROWS: [(&str, &[&str]); 11] = [
     ("sched", &["job"]),
     ("store", &["job"]),
     ("rpc", &["wire"]),
+    ("logs", &[]),
     ("tidy", &[]),
 ];
 

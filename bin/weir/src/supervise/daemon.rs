@@ -1,18 +1,17 @@
 //! One daemon: which program, with which arguments, and what it said last.
 //!
-//! Standard output and error go to its log, appended. A log that has grown beyond a bound is put aside before the next start,
-//! one generation deep.
+//! Standard output and error go to its log, appended. The daemon itself keeps that file short (`logs`); one that ends before it could is
+//! helped at its next start.
 
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// A log above this is put aside at the next start.
-const LOG_BYTES_MAX: u64 = 16 << 20;
 /// How much of a log's end is looked at for the last words.
 const LAST_WORDS_BYTES: u64 = 4096;
 /// Where the programs are, if not beside our own.
@@ -52,7 +51,8 @@ impl Daemon {
             .env_remove("WEIR_JOB_ID")
             .env_remove("FLUX_JOB_ID")
             .env_remove("WEIR_URI")
-            .env_remove("FLUX_URI");
+            .env_remove("FLUX_URI")
+            .env(logs::FILE_VARIABLE, &self.log);
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
@@ -60,9 +60,7 @@ impl Daemon {
     }
 
     fn open_log(&self) -> std::io::Result<File> {
-        if fs::metadata(&self.log).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
-            fs::rename(&self.log, self.log.with_extension("log.1"))?;
-        }
+        logs::put_aside(&self.log, logs::limit())?;
         OpenOptions::new().append(true).create(true).open(&self.log)
     }
 
@@ -76,6 +74,8 @@ impl Daemon {
             from.max(length.saturating_sub(LAST_WORDS_BYTES)),
         ))
         .ok()?;
+        // Put aside meanwhile: all of it is new.
+        let from = if length < from { 0 } else { from };
         let mut tail = Vec::new();
         file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
         words(&plain(&String::from_utf8_lossy(&tail)), self.name)
@@ -147,6 +147,7 @@ mod tests {
     #[test]
     fn the_last_line_is_what_it_said_last() {
         let dir = tempfile::tempdir().unwrap();
+    use std::fs;
         let daemon = Daemon {
             name: "weir-x",
             program: "/x".into(),
@@ -195,7 +196,7 @@ mod tests {
         };
         File::create(&daemon.log)
             .unwrap()
-            .set_len(LOG_BYTES_MAX + 1)
+            .set_len(logs::LIMIT_BYTES + 1)
             .unwrap();
         daemon.open_log().unwrap();
         assert_eq!(fs::metadata(&daemon.log).unwrap().len(), 0);
