@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! batches ─► Gather: log chunks (≤ 256 entries) · one Delta a job, in order of first mention · meta · trim
-//!         ─► log, instancelog INSERT · job INSERT, or its tail INSERT, or the UPDATE that ends it · DELETE last
+//!         ─► trim, DELETE · log, instancelog INSERT · job INSERT, or its tail INSERT, or the UPDATE that ends it
 //! ```
+//!
+//! What goes, goes first: a purged job's key may be another's in the same transaction, and a full disk has room again.
 //!
 //! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
 
@@ -201,6 +203,17 @@ impl Gather {
 
     /// Writes it all inside the transaction that is open on `db`.
     pub(crate) fn write(&self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
+        if let Some(upto) = self.trim {
+            trim(db, upto)?;
+        }
+        let gone = self.deltas.iter().filter(|delta| delta.delete);
+        if let Some(newest) = gone.clone().map(|delta| delta.id).max() {
+            for delta in gone {
+                remove(db, blobs, id_to_sql(delta.id))?;
+            }
+            blobs.forget_gone();
+            recover::raise_max_jobid(db, newest)?;
+        }
         {
             let mut log = db.prepare_cached(
                 "INSERT INTO log (last_seq, first_seq, lines) VALUES (?1, ?2, ?3)",
@@ -218,14 +231,11 @@ impl Gather {
                 other.execute(params![seq_to_sql(*seq), Text(line)])?;
             }
         }
-        for delta in &self.deltas {
+        for delta in self.deltas.iter().filter(|delta| !delta.delete) {
             delta.write(db, blobs)?;
         }
         for (key, value) in &self.meta {
             recover::set_meta(db, key, value)?;
-        }
-        if let Some(upto) = self.trim {
-            trim(db, upto)?;
         }
         blobs.flush(db)
     }
@@ -238,16 +248,12 @@ impl Delta {
             Some(new) => self.insert(db, blobs, new)?,
             None => {
                 let changed = self.update(db, id)?;
-                if changed == 0 && !self.delete {
+                if changed == 0 {
                     tracing::warn!(job = %self.id, "entries of a job that has no row: kept in the log only");
                 }
             }
         }
-        if self.delete {
-            self.remove(db, blobs, id)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     fn insert(&self, db: &Connection, blobs: &mut Blobs, new: &New) -> Result<(), rusqlite::Error> {
@@ -316,20 +322,24 @@ impl Delta {
             .execute(params![id, lines])
     }
 
-    fn remove(&self, db: &Connection, blobs: &mut Blobs, id: i64) -> Result<(), rusqlite::Error> {
-        let row: Option<(Option<i64>, Option<i64>)> = db
-            .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
-            .execute([id])?;
-        if let Some((spec, j)) = row {
-            blobs.drop_use(db, spec)?;
-            blobs.drop_use(db, j)?;
-            recover::raise_max_jobid(db, self.id)?;
-        }
-        Ok(())
+}
+
+/// A job that is purged: its row, its tail, its use of the blobs.
+fn remove(db: &Connection, blobs: &mut Blobs, id: i64) -> Result<(), rusqlite::Error> {
+    let row: Option<(Option<i64>, Option<i64>)> = db
+        .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j")?
+        // A damaged row goes, too; a blob it may have shared stays.
+        .query_row([id], |row| {
+            Ok((row.get(0).unwrap_or(None), row.get(1).unwrap_or(None)))
+        })
+        .optional()?;
+    db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
+        .execute([id])?;
+    if let Some((spec, j)) = row {
+        blobs.drop_use(db, spec)?;
+        blobs.drop_use(db, j)?;
     }
+    Ok(())
 }
 
 /// Forgets the rows of the log that end at or before `upto`, and remembers the newest seq that went.
@@ -342,6 +352,12 @@ fn trim(db: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
     )?;
     if let Some(floor) = floor {
         db.execute("DELETE FROM log WHERE last_seq <= ?1", [upto])?;
+        // Below the floor nothing is left that a purge would explain.
+        let before = recover::floor(db)?;
+        db.execute(
+            "DELETE FROM instancelog WHERE seq > ?1 AND seq <= ?2 AND line LIKE '%,\"name\":\"purge\",%'",
+            [before, floor],
+        )?;
         recover::set_meta(db, recover::KEY_FLOOR, &floor.to_string())?;
     }
     Ok(())

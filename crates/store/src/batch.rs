@@ -12,7 +12,7 @@ pub struct Batch {
     pub entries: Vec<Arc<Entry>>,
     /// Changes to the job table that belong to these entries.
     pub jobs: Vec<JobWrite>,
-    /// Meta keys to set. Keys that start with `store.` are the store's own and are refused.
+    /// Meta keys to set; those with an empty value go. Keys that start with `store.` are the store's own and are refused.
     pub meta: Vec<(String, String)>,
     /// Lets the log forget its oldest rows, up to this seq at most. The archive (each job's eventlog) is not touched.
     pub trim: Option<Seq>,

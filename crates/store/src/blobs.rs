@@ -5,7 +5,7 @@
 //! random hashes would touch one page per job. So after a restart, or past the cache, the same bytes may be stored once more;
 //! that costs space, never truth.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -26,6 +26,8 @@ pub(crate) struct Blobs {
     added: HashMap<i64, i64>,
     /// The bytes seen last: jobs of one request often share the very same buffer, so it is not hashed again.
     last: Option<(Bytes, i64)>,
+    /// Rows that went, and may still be in the cache.
+    gone: HashSet<i64>,
 }
 
 impl Blobs {
@@ -70,7 +72,7 @@ impl Blobs {
         Ok(Some(id))
     }
 
-    /// One use less of a row; the last one takes the row away.
+    /// One use less of a row; the last one takes the row away. Then [`Blobs::forget_gone`].
     pub(crate) fn drop_use(
         &mut self,
         db: &Connection,
@@ -85,11 +87,19 @@ impl Blobs {
         if left.is_some_and(|refs| refs <= 0) {
             db.prepare_cached("DELETE FROM blob WHERE id = ?1")?
                 .execute([id])?;
-            self.young.retain(|_, known| *known != id);
-            self.old.retain(|_, known| *known != id);
-            self.last = None;
+            self.gone.insert(id);
         }
         Ok(())
+    }
+
+    /// After the last [`Blobs::drop_use`]: forgets the rows that went, before another may use them.
+    pub(crate) fn forget_gone(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        if !gone.is_empty() {
+            self.young.retain(|_, known| !gone.contains(known));
+            self.old.retain(|_, known| !gone.contains(known));
+            self.last = None;
+        }
     }
 
     /// Writes the counts gathered in this transaction; to be called before its commit.

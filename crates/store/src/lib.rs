@@ -22,6 +22,7 @@
 mod apply;
 mod batch;
 mod blobs;
+mod ended;
 mod error;
 mod examine;
 mod lock;
@@ -33,6 +34,7 @@ mod stored;
 mod writer;
 
 pub use batch::{Batch, JobWrite};
+pub use ended::Ended;
 pub use error::{Corrupt, OpenError, ReadError};
 pub use reader::{PAGE_BYTES_MAX, PAGE_ROWS_MAX, Reader, ReaderFactory};
 pub use recover::Recovered;

@@ -61,7 +61,7 @@ impl ReaderFactory {
 /// One read-only connection. `Send`, not shared: one read at a time.
 #[derive(Debug)]
 pub struct Reader {
-    db: Connection,
+    pub(crate) db: Connection,
 }
 
 impl Reader {

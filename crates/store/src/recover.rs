@@ -78,13 +78,27 @@ fn read_meta(db: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Erro
         .collect()
 }
 
-/// Sets one key of the meta table.
+/// Sets one key of the meta table; one with an empty value goes.
 pub(crate) fn set_meta(db: &Connection, key: &str, value: &str) -> Result<(), rusqlite::Error> {
+    if value.is_empty() {
+        db.prepare_cached("DELETE FROM meta WHERE key = ?1")?
+            .execute([key])?;
+        return Ok(());
+    }
     db.prepare_cached(
         "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
     )?
     .execute([key, value])?;
     Ok(())
+}
+
+/// The newest seq that was trimmed from the log, as SQL has it; 0 = none.
+pub(crate) fn floor(db: &Connection) -> Result<i64, rusqlite::Error> {
+    let text: Option<String> = db
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([KEY_FLOOR], |row| row.get(0))
+        .optional()?;
+    Ok(text.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// Remembers a purged id, so that it is not given again.

@@ -10,6 +10,7 @@ mod crash;
 mod creation;
 mod damage;
 mod durable;
+mod ended;
 mod full;
 mod model;
 mod open;
