@@ -17,6 +17,7 @@
 //! | `committer.rs` | commits on their way to the disk |
 //! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
 //! | `set_aside.rs` | jobs that cannot be used |
+//! | `purge.rs` | searches for jobs that ended, and the files of purged ones |
 
 mod asked;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod frames;
 mod lookup;
 mod open;
 mod pages;
+mod purge;
 mod reads;
 mod restore;
 mod serve;

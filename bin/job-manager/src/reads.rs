@@ -1,5 +1,5 @@
-//! Reads of the store, off the loop: three threads, so that a look-up never waits behind a listener's backlog, and the start of a job
-//! behind neither.
+//! Reads of the store, off the loop: four threads, so that a look-up never waits behind a listener's backlog, the start of a job
+//! behind neither, and nothing behind the removal of files.
 //!
 //! A read is a closure over a [`Reader`]; what it found comes back to the loop through one bounded channel. Each lane takes a bounded number of
 //! reads; more are refused, and the caller says EAGAIN or asks again later.
@@ -26,6 +26,8 @@ pub(crate) enum Lane {
     Lookup,
     /// The `J` of a job that is to be started.
     Start,
+    /// Whether a job is gone whose files are to be removed.
+    Sweep,
 }
 
 /// The lanes.
@@ -33,6 +35,7 @@ pub(crate) struct Reads<T> {
     backlog: SyncSender<Read<T>>,
     lookup: SyncSender<Read<T>>,
     start: SyncSender<Read<T>>,
+    sweep: SyncSender<Read<T>>,
 }
 
 impl<T: Send + 'static> Reads<T> {
@@ -60,6 +63,7 @@ impl<T: Send + 'static> Reads<T> {
                 backlog: lane("read-backlog")?,
                 lookup: lane("read-lookup")?,
                 start: lane("read-start")?,
+                sweep: lane("read-sweep")?,
             },
             receiver,
         ))
@@ -72,6 +76,7 @@ impl<T: Send + 'static> Reads<T> {
             Lane::Backlog => &self.backlog,
             Lane::Lookup => &self.lookup,
             Lane::Start => &self.start,
+            Lane::Sweep => &self.sweep,
         };
         !matches!(
             sender.try_send(Box::new(read)),

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use job::Seq;
 use manager::{Action, Input, Manager, Report, Sender, Token};
 use router::{Delivery, PeerId, PeerInfo, PeerKind, Router};
+use std::collections::VecDeque;
 use wire::{Flags, Message, Request, Response, errno, nul_terminated};
 
 /// The in-process peer: everything that this process serves itself.
@@ -52,6 +53,10 @@ pub(crate) enum Found {
     Page(journal::Page),
     /// The answer to a look-up.
     Answer(Request, Answer),
+    /// Jobs that ended, for the manager.
+    Ended(Result<manager::Found, String>),
+    /// The files of purged jobs were removed, but for those of `left`.
+    Swept { batch: Seq, left: Vec<job::JobId> },
     /// A start request with its `J`, or what became of it, for the place it has in the engine's queue.
     Start {
         to: PeerId,
@@ -97,6 +102,8 @@ pub(crate) struct Shell {
     /// Whose messages are being taken.
     current: PeerId,
     actions: Vec<Action>,
+    /// What the manager is to be told once its actions are performed.
+    pub(crate) late: VecDeque<Input>,
     pub(crate) deliveries: Vec<Delivery>,
     /// Starts, each with how many deliveries stand before it.
     pub(crate) starts: Vec<(usize, PeerId, Start)>,
@@ -143,6 +150,7 @@ impl Shell {
             next_token: 0,
             current: LOCAL,
             actions: Vec::new(),
+            late: VecDeque::new(),
             deliveries: Vec::new(),
             starts: Vec::new(),
             reports: Vec::new(),
@@ -258,6 +266,8 @@ impl Shell {
                 );
             }
             Found::Answer(request, answer) => self.answer(&request, answer),
+            Found::Ended(found) => self.handle(Input::Found(found)),
+            Found::Swept { batch, left } => self.handle(Input::Swept { batch, left }),
             Found::Start {
                 to,
                 number,
@@ -302,6 +312,9 @@ impl Shell {
             self.perform(action);
         }
         self.actions = actions;
+        if let Some(input) = self.late.pop_front() {
+            self.handle(input);
+        }
     }
 
     fn perform(&mut self, action: Action) {
@@ -344,6 +357,8 @@ impl Shell {
                     self.look_up(request);
                 }
             }
+            Action::Find(find) => self.find_ended(find),
+            Action::Sweep { batch, jobs } => self.sweep(batch, jobs),
             Action::Close { sender, why } => {
                 tracing::warn!(peer = sender.0, why, "closing a connection");
                 self.conns.close(PeerId(sender.0));

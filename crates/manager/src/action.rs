@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use job::{Entry, JobId, JobResult, Timestamp};
+use job::{Entry, JobId, JobResult, Seq, Timestamp};
 use wire::Topic;
 
 use crate::input::{Sender, Token};
@@ -59,12 +59,47 @@ pub enum Action {
     },
     /// The answer to [`crate::Input::Read`]: what was applied when it was asked is durable now.
     Ready(Token),
+    /// Look in the store for jobs that ended: answered by [`crate::Input::Found`]. One at a time.
+    Find(Find),
+    /// The files of these jobs are to go: they are purged, and it is durable. Answered by [`crate::Input::Swept`]. A job's file that
+    /// somebody still uses stays.
+    Sweep {
+        /// The entry that purged them: the name of this request.
+        batch: Seq,
+        /// Whose.
+        jobs: Vec<JobId>,
+    },
     /// This peer broke the protocol, or more cannot be taken from it: close its connection. It has been forgotten already.
     Close {
         /// The connection.
         sender: Sender,
         /// For the log.
         why: &'static str,
+    },
+}
+
+/// Which jobs that ended are looked for. Those that ended first come first, then by id.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Find {
+    /// Which.
+    pub which: Which,
+    /// So many are named.
+    pub limit: usize,
+    /// How many there are is wanted, too.
+    pub count: bool,
+}
+
+/// See [`Find`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Which {
+    /// All that ended.
+    All,
+    /// Those that break a limit. A job whose result is still to be waited for breaks none, but counts for `keep`.
+    Beyond {
+        /// Ended before that.
+        before: Option<Timestamp>,
+        /// All but so many that ended last.
+        keep: Option<u64>,
     },
 }
 
@@ -75,7 +110,7 @@ pub struct Commit {
     pub entries: Vec<Arc<Entry>>,
     /// Changes of the jobs' rows, in order.
     pub jobs: Vec<JobWrite>,
-    /// Keys of `meta` to set.
+    /// Keys of `meta` to set; those with an empty value are to go.
     pub meta: Vec<(String, String)>,
 }
 

@@ -5,6 +5,7 @@ mod history;
 mod kill;
 mod list;
 mod memo;
+mod purge;
 mod queue;
 mod raise;
 mod status;
@@ -156,6 +157,8 @@ impl Manager {
             Method::AllocQuery => self.alloc_query(),
             Method::ResourceStatus => self.resource_status(),
             Method::StatsGet => self.stats_get(),
+            Method::Purge => self.purge(call),
+            Method::PurgeId => self.purge_id(call),
             Method::SchedHello => self.sched_hello(call),
             Method::SchedReady => self.sched_ready(call),
             Method::ExecHello => self.exec_hello(call),

@@ -40,8 +40,26 @@ pub enum Input {
         /// Handed back.
         token: Token,
     },
-    /// Time passed. Only used to take up what [`Input::Start`] left owed.
+    /// What [`crate::Action::Find`] found, or why it could not be looked for.
+    Found(Result<Found, String>),
+    /// The files of the jobs of a [`crate::Action::Sweep`] are gone, but for those of the jobs in `left`.
+    Swept {
+        /// As it was named there.
+        batch: Seq,
+        /// Whose files could not be removed yet.
+        left: Vec<JobId>,
+    },
+    /// Time passed: takes up what [`Input::Start`] left owed, and looks after the limits ([`crate::Keep`]).
     Tick,
+}
+
+/// Jobs that ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The first of them, as many as were asked for.
+    pub jobs: Vec<JobId>,
+    /// How many there are, if that was asked for.
+    pub total: u64,
 }
 
 /// One request.

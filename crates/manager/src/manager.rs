@@ -23,6 +23,7 @@ use crate::input::{Config, Input, Recovered, StoredJob, Token};
 use crate::known::Known;
 use crate::no_space::WithoutRoom;
 use crate::pending::Pending;
+use crate::purge::Purges;
 use crate::queue::Queue;
 use crate::queues::Queues;
 use crate::record::{Owed, Record};
@@ -64,6 +65,7 @@ pub struct Manager {
     pub(crate) sched: SchedLink,
     pub(crate) exec: Option<ExecLink>,
     pub(crate) waits: Waits,
+    pub(crate) purges: Purges,
     pub(crate) pending: Pending,
     pub(crate) turn: Turn,
     pub(crate) stats: Stats,
@@ -132,6 +134,7 @@ impl Manager {
             sched: SchedLink::default(),
             exec: None,
             waits: Waits::default(),
+            purges: Purges::restored(meta.iter()),
             pending: Pending::new(recovered.newest_seq),
             turn: Turn::default(),
             stats: Stats::default(),
@@ -207,7 +210,15 @@ impl Manager {
                 }
             }
             Input::Read { token } => self.effect(Action::Ready(token)),
-            Input::Tick => {}
+            Input::Found(found) => self.found(found),
+            Input::Swept { batch, left } => {
+                self.swept(batch, left);
+                self.search();
+            }
+            Input::Tick => {
+                self.look_after_purges();
+                self.search();
+            }
         }
         self.settle_all();
         self.flush(out);
@@ -261,7 +272,8 @@ impl Manager {
         self.stats.reorder_passes += u64::from(std::mem::take(&mut turn.reordered));
         out.append(&mut turn.at_once);
         if !turn.entries.is_empty() {
-            let mut meta = std::mem::take(&mut turn.meta);
+            let mut meta = std::mem::take(&mut self.purges.meta);
+            meta.append(&mut turn.meta);
             if !self.epoch_base_stored {
                 self.epoch_base_stored = true;
                 meta.extend(

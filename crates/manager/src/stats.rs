@@ -17,6 +17,10 @@ pub struct Stats {
     pub submits: u64,
     /// `sched.alloc` sent.
     pub alloc_requests: u64,
+    /// Commits that purged jobs.
+    pub purges: u64,
+    /// Jobs purged with them.
+    pub purged_jobs: u64,
     /// Reports of engines that came late or twice and changed nothing.
     pub late_reports: u64,
 }

@@ -8,6 +8,9 @@
 //! > hello LIMIT | exec                         a scheduler (sender sched), an exec service (sender exec) says hello (and ready)
 //! > grant a | run a | end a STATUS             what engines usually say
 //! > hold | durable N                           the disk stops; N commits reach it (without N all, and it goes on)
+//! > found [a b …] [total=N] | lost WHY           what the search finds (without names: what is on the disk), or that it cannot
+//! > swept SEQ [a b …]                         the files of that purge are gone, but for these
+//! > keep age=S num=N | damage a                limits on ended jobs; a job that the next start cannot read
 //! > crash | restart | disconnect SENDER | tick | read | nospace on|off | wait SECONDS | expect a: NAMES…
 //! ```
 //! An `expect` line is checked whatever `UPDATE` says: these are the rows of flux-protocol.md 6.2.
@@ -19,8 +22,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use job::{JobId, Source};
-use manager::{Action, Input, JobWrite, Sender, Token};
+use job::{JobId, Seq, Source};
+use manager::{Action, Find, Found, Input, JobWrite, Keep, Sender, Token, Which};
 use wire::{Cred, ROLE_OWNER};
 use world::{JOBSPEC, OWNER, R, World, submission};
 
@@ -28,6 +31,7 @@ struct Script {
     world: World,
     names: BTreeMap<String, JobId>,
     holding: bool,
+    find: Option<Find>,
     text: String,
 }
 
@@ -59,6 +63,7 @@ impl Script {
             world,
             names: BTreeMap::new(),
             holding: false,
+            find: None,
             text: String::new(),
         }
     }
@@ -185,6 +190,29 @@ impl Script {
                 )
             }
             Action::Ready(Token(token)) => format!("ready {token}"),
+            Action::Find(find) => {
+                assert!(self.find.replace(*find).is_none(), "one search at a time");
+                let which = match find.which {
+                    Which::All => "all".to_owned(),
+                    Which::Beyond { before, keep } => {
+                        let before = before.map_or("ever".to_owned(), |before| before.to_string());
+                        let keep = keep.map_or("all".to_owned(), |keep| keep.to_string());
+                        format!("ended before {before}, or not of the last {keep}")
+                    }
+                };
+                let count = if find.count { ", count" } else { "" };
+                format!("find {} {which}{count}", find.limit)
+            }
+            Action::Sweep { batch, jobs } => {
+                let names: Vec<String> = jobs.iter().map(|id| self.name(*id)).collect();
+                for id in jobs {
+                    assert!(
+                        !self.world.disk.rows.contains_key(id),
+                        "its files go after its row"
+                    );
+                }
+                format!("sweep {batch} {}", names.join(" "))
+            }
             Action::Close { sender, why } => format!("close {}: {why}", sender_name(*sender)),
         };
         let line = self.shown(&line);
@@ -290,6 +318,52 @@ impl Script {
                 );
                 self.report("exec", "job-exec.start", &report);
             }
+            "found" => {
+                let find = self.find.take().unwrap();
+                let (mut found, mut named) = (self.world.disk.find(&find), Vec::new());
+                for word in words {
+                    match word.split_once('=') {
+                        Some((_, total)) => found.total = total.parse().unwrap(),
+                        None => named.push(self.names[word]),
+                    }
+                }
+                if !named.is_empty() {
+                    let total = found.total;
+                    found = Found { jobs: named, total };
+                }
+                let actions = self.world.input(Input::Found(Ok(found)));
+                self.did(actions);
+            }
+            "lost" => {
+                self.find.take().unwrap();
+                let actions = self.world.input(Input::Found(Err(rest.to_owned())));
+                self.did(actions);
+            }
+            "swept" => {
+                let batch = Seq(words.next().unwrap().parse().unwrap());
+                let left = words.map(|name| self.names[name]).collect();
+                let actions = self.world.input(Input::Swept { batch, left });
+                self.did(actions);
+            }
+            "keep" => {
+                let mut keep = Keep::default();
+                for word in words {
+                    match word.split_once('=').unwrap() {
+                        ("age", value) => keep.age = value.parse().ok(),
+                        (_, value) => keep.num = value.parse().ok(),
+                    }
+                }
+                self.world.keep = keep;
+                self.world.manager.keep(keep);
+            }
+            "damage" => {
+                self.world
+                    .disk
+                    .rows
+                    .get_mut(&self.names[rest])
+                    .unwrap()
+                    .damaged = true
+            }
             "hold" => self.holding = true,
             "durable" => {
                 let count = rest.parse().ok();
@@ -301,6 +375,7 @@ impl Script {
                 if verb == "restart" {
                     self.world.durable(usize::MAX);
                 }
+                self.find = None;
                 let actions = self.world.crash();
                 assert!(
                     !actions
@@ -520,4 +595,8 @@ scripts! {
     durable_then_visible
     no_space
     roles
+    purge
+    purge_by_limits
+    purge_and_crash
+    purge_refusals
 }

@@ -338,6 +338,50 @@ pub struct AllocQueryResponse {
     pub running: u64,
 }
 
+/// `purge`: `{age_limit:f, num_limit:i, batch:i, force:b}`; -1.0 and -1 are no limits; (weir) `jobs?:[I…]` and `all?:b` in their place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PurgeRequest {
+    /// Jobs go that ended more than so many seconds ago.
+    pub age_limit: f64,
+    /// Jobs go but for so many that ended last.
+    pub num_limit: i64,
+    /// At most so many go: 1 to 100.
+    pub batch: i64,
+    /// They do go; else they are only counted.
+    pub force: bool,
+    /// These, whatever the limits say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<JobId>>,
+    /// All that ended, whatever the limits say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+/// `{count:i}`; (weir) with `seq`, `jobs` and `errors`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeResponse<'a> {
+    /// How many went; without force, how many would in the end.
+    pub count: u64,
+    /// The entry this answer rests on.
+    #[serde(default)]
+    pub seq: u64,
+    /// The jobs that went; without force, those that would first, at most `batch`.
+    #[serde(default)]
+    pub jobs: Cow<'a, [JobId]>,
+    /// `[id, errnum, "text"]` of each that was named and cannot go.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub errors: Cow<'a, [(JobId, u32, Cow<'static, str>)]>,
+}
+
+/// `purge-id`: `{id:I, force:i}`; answers as `purge`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeIdRequest {
+    /// The job.
+    pub id: JobId,
+    /// 0: only whether it could go.
+    pub force: i64,
+}
+
 /// `lookup` (weir): `{id:I, keys:[s…]}` of `jobspec`, `J`, `R`, `eventlog`; answers `{id, userid, seq, KEY:s…}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LookupRequest<'a> {

@@ -41,6 +41,8 @@ pub enum Method {
     SchedReady,
     ExecHello,
     Disconnect,
+    Purge,
+    PurgeId,
 }
 
 /// Topic, method, role: sorted by topic.
@@ -59,6 +61,8 @@ pub const METHODS: &[(&str, Method, Role)] = &[
     ("job-manager.list", Method::List, Role::Owner),
     ("job-manager.memo", Method::Memo, Role::User),
     ("job-manager.priority", Method::Priority, Role::User),
+    ("job-manager.purge", Method::Purge, Role::Owner),
+    ("job-manager.purge-id", Method::PurgeId, Role::Owner),
     ("job-manager.queue-enable", Method::QueueEnable, Role::Owner),
     ("job-manager.queue-list", Method::QueueList, Role::User),
     ("job-manager.queue-start", Method::QueueStart, Role::Owner),

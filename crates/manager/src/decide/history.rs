@@ -1,5 +1,7 @@
 //! `job-manager.history.get`: the caller's own jobs, newest submission first.
 
+use std::collections::VecDeque;
+
 use job::JobId;
 use protocol::job_manager::{HistoryGetRequest, HistoryGetResponse};
 use wire::errno;
@@ -25,8 +27,8 @@ impl Manager {
             )
         })?;
         let oldest_first = self.known.of_user(call.cred.userid);
-        let len = oldest_first.len();
-        let newest_first = |at: usize| oldest_first.get(len - 1 - at).copied();
+        let len = oldest_first.map_or(0, VecDeque::len);
+        let newest_first = |at: usize| oldest_first?.get(len - 1 - at).copied();
         let jobs: Vec<JobId> = slice
             .indices(len)
             .map_while(newest_first)

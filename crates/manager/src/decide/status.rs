@@ -65,6 +65,8 @@ impl Manager {
                 "inactive_jobs",
                 (self.known.len().saturating_sub(self.jobs.len())) as u64,
             )
+            .number("inactive_purged", self.stats.purged_jobs)
+            .number("unswept", self.purges.unswept() as u64)
             .value("max_jobid", &JobId(self.ids.last))
             .value("housekeeping", &housekeeping)
             .value("manager", &self.stats)

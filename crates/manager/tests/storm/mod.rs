@@ -4,8 +4,8 @@ mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use job::{Attach, JobId, Source, State};
-use manager::{Action, Input, JobWrite, Sender, Token};
+use job::{Attach, JobId, Seq, Source, State};
+use manager::{Action, Find, Input, JobWrite, Keep, Sender, Token};
 use wire::Cred;
 
 pub use step::{Step, step};
@@ -36,6 +36,14 @@ struct Peers {
     asked: BTreeMap<Token, Asked>,
     /// The last urgency a client was told of, and the seq of that change.
     urgencies: BTreeMap<JobId, (u64, u8)>,
+    /// The search that is under way.
+    find: Option<Find>,
+    /// Purges whose files are being removed.
+    sweeps: BTreeMap<Seq, Vec<JobId>>,
+    /// Jobs that a client was told are purged.
+    purged: BTreeSet<JobId>,
+    /// Jobs that have files.
+    files: BTreeSet<JobId>,
 }
 
 #[derive(Clone)]
@@ -44,6 +52,7 @@ enum Asked {
     Urgency(JobId, u8),
     Wait,
     Hello,
+    Purge,
     Other,
 }
 
@@ -111,6 +120,7 @@ impl Run {
                     for write in &commit.jobs {
                         if let JobWrite::Insert { id, .. } = write {
                             self.ids.push(*id);
+                            self.peers.files.insert(*id);
                         }
                     }
                 }
@@ -170,6 +180,11 @@ impl Run {
                         let id = JobId(payload["id"].as_u64().unwrap());
                         self.peers.holding.insert(id);
                     }
+                    Some(Asked::Purge) => {
+                        for id in payload["jobs"].as_array().unwrap() {
+                            self.peers.purged.insert(JobId(id.as_u64().unwrap()));
+                        }
+                    }
                     Some(Asked::Other) | None => {}
                 }
             }
@@ -201,6 +216,24 @@ impl Run {
                         );
                     }
                 }
+            }
+            Action::Find(find) => {
+                assert!(
+                    self.peers.find.replace(find).is_none(),
+                    "one search at a time"
+                );
+            }
+            Action::Sweep { batch, jobs } => {
+                for id in &jobs {
+                    assert!(
+                        !self.world.disk.rows.contains_key(id),
+                        "files of {id} go before its row"
+                    );
+                }
+                assert!(
+                    self.peers.sweeps.insert(batch, jobs).is_none(),
+                    "removed twice"
+                );
             }
             Action::Publish { .. } | Action::Ready(_) => {}
             Action::Commit(_) | Action::Close { .. } => unreachable!(),
@@ -332,6 +365,23 @@ impl Run {
             }
             Step::Exec { pick, kind } => self.exec_answers(pick, kind),
             Step::Nonsense { pick, kind } => self.nonsense(pick, kind),
+            Step::Purge { named, keep, force } => {
+                let ids: Vec<u64> = named.iter().map(|pick| self.pick(*pick).0).collect();
+                let mut payload = serde_json::json!({"age_limit": -1.0, "num_limit": -1, "batch": 3, "force": force});
+                match (ids.is_empty(), keep) {
+                    (false, _) => payload["jobs"] = ids.into(),
+                    (true, Some(keep)) => payload["num_limit"] = keep.into(),
+                    (true, None) => payload["all"] = true.into(),
+                }
+                let asked = if force { Asked::Purge } else { Asked::Other };
+                self.call(asked, "job-manager.purge", &payload.to_string(), false);
+            }
+            Step::Found => self.found(),
+            Step::Swept { left } => self.swept(left),
+            Step::Limit(num) => {
+                self.world.keep = Keep { age: None, num };
+                self.world.manager.keep(self.world.keep);
+            }
             Step::Durable(count) => self.durable(count),
             Step::Crash => self.crash(),
             Step::Tick => {
@@ -340,6 +390,26 @@ impl Run {
             }
         }
         self.check();
+    }
+
+    fn found(&mut self) {
+        if let Some(find) = self.peers.find.take() {
+            let found = self.world.disk.find(&find);
+            let actions = self.world.input(Input::Found(Ok(found)));
+            self.saw(actions, false);
+        }
+    }
+
+    fn swept(&mut self, stay: bool) {
+        let Some((batch, jobs)) = self.peers.sweeps.pop_first() else {
+            return;
+        };
+        let (left, gone) = if stay { (jobs, vec![]) } else { (vec![], jobs) };
+        for id in gone {
+            self.peers.files.remove(&id);
+        }
+        let actions = self.world.input(Input::Swept { batch, left });
+        self.saw(actions, false);
     }
 
     fn sched_hello(&mut self, limit: Option<usize>) {
@@ -496,6 +566,7 @@ impl Run {
     pub fn crash(&mut self) {
         let before = self.world.disk.entries.len();
         self.peers.asked.clear();
+        (self.peers.find, self.peers.sweeps) = (None, BTreeMap::new());
         self.gone(SCHED);
         self.gone(EXEC);
         let actions = self.world.crash();
@@ -505,10 +576,17 @@ impl Run {
         );
         assert_eq!(self.world.manager.newest_seq().0 as usize, before);
         self.ids.retain(|id| self.world.disk.rows.contains_key(id));
+        // What was never stored was never begun.
+        let purged = self.world.disk.purged();
+        let stored = |id: &JobId| self.world.disk.rows.contains_key(id) || purged.contains(id);
+        self.peers.files.retain(stored);
         for id in &self.peers.acknowledged_jobs {
+            assert!(stored(id), "acknowledged job {id} is missing");
+        }
+        for id in &self.peers.purged {
             assert!(
-                self.world.disk.rows.contains_key(id),
-                "acknowledged job {id} is missing"
+                purged.contains(id) && !self.world.disk.rows.contains_key(id),
+                "purged job {id} is back"
             );
         }
         for (id, (seq, urgency)) in &self.peers.urgencies {
@@ -537,7 +615,7 @@ impl Run {
         for (id, row) in &self.world.disk.rows {
             let fold = self.world.disk.fold(*id);
             assert_eq!(
-                row.inactive,
+                row.inactive.is_some(),
                 fold.state == State::Inactive,
                 "the row of {id} tells of its state"
             );
@@ -626,5 +704,45 @@ impl Run {
             self.peers.holding
         );
         assert!(self.peers.open.is_empty() && self.peers.exchanges.is_empty());
+        self.purge_to_the_end();
+    }
+
+    /// What is asked to go goes, with its files; no other does.
+    fn purge_to_the_end(&mut self) {
+        // What was asked before, first.
+        for _ in 0..200 {
+            self.take(Step::Found);
+            self.durable(usize::MAX);
+        }
+        self.take(Step::Limit(Some(2)));
+        let waited_for: Vec<JobId> = self.world.disk.waited_for();
+        for _ in 0..200 {
+            self.world.now += 31.0;
+            self.take(Step::Tick);
+            self.durable(usize::MAX);
+            self.take(Step::Found);
+            self.durable(usize::MAX);
+            self.take(Step::Swept { left: false });
+        }
+        let rows: BTreeSet<JobId> = self.world.disk.rows.keys().copied().collect();
+        assert!(waited_for.iter().all(|id| rows.contains(id)));
+        assert!(
+            rows.len() <= 2 + waited_for.len(),
+            "{rows:?} {waited_for:?}"
+        );
+        assert_eq!(
+            self.peers.files, rows,
+            "files and rows are of the same jobs"
+        );
+        self.take(Step::Queue { start: true });
+        self.durable(usize::MAX);
+        let noted: Vec<&String> = self
+            .world
+            .disk
+            .meta
+            .keys()
+            .filter(|key| key.starts_with("sweep."))
+            .collect();
+        assert!(noted.is_empty(), "{noted:?}");
     }
 }

@@ -50,6 +50,19 @@ pub enum Step {
         pick: usize,
         kind: u8,
     },
+    /// Some of the jobs are named; or all, or those beyond a number, are searched for.
+    Purge {
+        named: Vec<usize>,
+        keep: Option<u64>,
+        force: bool,
+    },
+    /// The search is answered.
+    Found,
+    /// Files of a purge go, or stay for now.
+    Swept {
+        left: bool,
+    },
+    Limit(Option<u64>),
     Durable(usize),
     Crash,
     Tick,
@@ -74,6 +87,11 @@ pub fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ExecGone),
         10 => (pick.clone(), 0..7u8).prop_map(|(pick, kind)| Step::Exec { pick, kind }),
         2 => (pick, 0..8u8).prop_map(|(pick, kind)| Step::Nonsense { pick, kind }),
+        2 => (prop::collection::vec(0..12usize, 0..4), prop::option::of(0..4u64), prop::bool::weighted(0.8))
+            .prop_map(|(named, keep, force)| Step::Purge { named, keep, force }),
+        3 => Just(Step::Found),
+        2 => prop::bool::weighted(0.3).prop_map(|left| Step::Swept { left }),
+        1 => prop::option::of(0..4u64).prop_map(Step::Limit),
         8 => (1..4usize).prop_map(Step::Durable),
         1 => Just(Step::Crash),
         1 => Just(Step::Tick),

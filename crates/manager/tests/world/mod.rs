@@ -1,9 +1,9 @@
 //! A world around the manager for tests: a store that is a list of commits, a clock that is a number, and the names of jobs.
 //!
 //! A crash keeps the durable commits and nothing else; a restart is what the shell does with them.
-#![allow(dead_code, unreachable_pub)] // each test binary uses a part
+#![allow(dead_code, unreachable_pub, clippy::expect_used)] // each test binary uses a part
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,8 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use job::{Entry, Event, Job, JobFlags, JobId, Seq, Source, Timestamp};
 use manager::{
-    Action, Call, Commit, Config, Input, JobWrite, Manager, Recovered, Report, Sender, StoredJob,
-    Token,
+    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Keep, Manager, Recovered, Report,
+    Sender, StoredJob, Token, Which,
 };
 use wire::{Cred, Topic, nul_terminated};
 
@@ -31,8 +31,11 @@ pub struct Row {
     pub jobspec: Bytes,
     pub j: Bytes,
     pub r: Option<Bytes>,
-    pub inactive: bool,
+    /// When it ended.
+    pub inactive: Option<Timestamp>,
     pub consumed: bool,
+    /// It cannot be read: set aside.
+    pub damaged: bool,
 }
 
 /// What is on disk.
@@ -41,6 +44,7 @@ pub struct Disk {
     pub entries: Vec<Arc<Entry>>,
     pub rows: BTreeMap<JobId, Row>,
     pub meta: BTreeMap<String, String>,
+    pub max_jobid: u64,
 }
 
 impl Disk {
@@ -74,21 +78,94 @@ impl Disk {
                         jobspec,
                         j,
                         r: None,
-                        inactive: false,
+                        inactive: None,
                         consumed: false,
+                        damaged: false,
                     };
+                    assert!(id.0 > self.max_jobid, "an id is never given again");
+                    self.max_jobid = id.0;
                     assert!(
                         self.rows.insert(*id, row).is_none(),
                         "an id is given out once"
                     );
                 }
                 JobWrite::SetR { id, r } => self.rows.get_mut(id).unwrap().r = Some(r.clone()),
-                JobWrite::Inactive { id, .. } => self.rows.get_mut(id).unwrap().inactive = true,
+                JobWrite::Inactive { id, t_inactive, .. } => {
+                    self.rows.get_mut(id).unwrap().inactive = Some(*t_inactive);
+                }
                 JobWrite::Consumed { id } => self.rows.get_mut(id).unwrap().consumed = true,
-                JobWrite::Delete { id } => drop(self.rows.remove(id)),
+                JobWrite::Delete { id } => {
+                    let row = self.rows.remove(id).expect("a job is purged once");
+                    assert!(
+                        row.damaged || row.inactive.is_some(),
+                        "no active job is purged"
+                    );
+                }
             }
         }
         self.meta.extend(commit.meta.iter().cloned());
+        self.meta.retain(|_, value| !value.is_empty());
+    }
+
+    /// What the store finds of jobs that ended.
+    pub fn find(&self, find: &Find) -> Found {
+        let mut ended: Vec<(Timestamp, JobId, bool)> = self
+            .rows
+            .iter()
+            .filter_map(|(id, row)| {
+                let waitable = JobFlags(row.flags).contains(JobFlags::WAITABLE) && !row.consumed;
+                Some((row.inactive?, *id, waitable))
+            })
+            .collect();
+        ended.sort_by(|a, b| (a.0.0, a.1).partial_cmp(&(b.0.0, b.1)).unwrap());
+        let kept = match find.which {
+            Which::All => 0,
+            Which::Beyond { keep, .. } => keep.map_or(usize::MAX, |keep| keep as usize),
+        };
+        let beyond = ended.len().saturating_sub(kept);
+        let of_which =
+            |(at, (time, _, waitable)): &(usize, (Timestamp, JobId, bool))| match find.which {
+                Which::All => true,
+                Which::Beyond { before, .. } => {
+                    !waitable && (*at < beyond || before.is_some_and(|before| time.0 < before.0))
+                }
+            };
+        let all: Vec<JobId> = ended
+            .into_iter()
+            .enumerate()
+            .filter(of_which)
+            .map(|(_, (_, id, _))| id)
+            .collect();
+        Found {
+            total: if find.count { all.len() as u64 } else { 0 },
+            jobs: all.into_iter().take(find.limit).collect(),
+        }
+    }
+
+    /// Jobs that purge entries name.
+    pub fn purged(&self) -> BTreeSet<JobId> {
+        let purges = self
+            .entries
+            .iter()
+            .filter(|entry| entry.source == Source::System && entry.name.as_str() == "purge");
+        purges
+            .flat_map(|entry| {
+                let event: serde_json::Value = serde_json::from_slice(entry.json()).unwrap();
+                let jobs = event["context"]["jobs"].as_array().unwrap().clone();
+                jobs.into_iter().map(|id| JobId(id.as_u64().unwrap()))
+            })
+            .collect()
+    }
+
+    /// Ended jobs whose result is still to be taken.
+    pub fn waited_for(&self) -> Vec<JobId> {
+        let waitable =
+            |row: &Row| JobFlags(row.flags).contains(JobFlags::WAITABLE) && !row.consumed;
+        let rows = self
+            .rows
+            .iter()
+            .filter(|(_, row)| row.inactive.is_some() && waitable(row));
+        rows.map(|(id, _)| *id).collect()
     }
 
     /// A job's events, all of them.
@@ -135,7 +212,7 @@ impl Disk {
             config,
             Recovered {
                 newest_seq: Seq(self.entries.len() as u64),
-                max_jobid: self.rows.keys().next_back().copied().unwrap_or(JobId(0)),
+                max_jobid: JobId(self.max_jobid),
                 last_timestamp: last_timestamp.unwrap_or(Timestamp::ZERO),
                 meta: self
                     .meta
@@ -145,11 +222,12 @@ impl Disk {
             },
         );
         for (id, row) in &self.rows {
-            if row.inactive {
-                manager.restore_inactive(*id, row.userid);
+            manager.restore_inactive(*id, row.userid);
+            if row.damaged {
+                continue;
             }
             let waitable = JobFlags(row.flags).contains(JobFlags::WAITABLE) && !row.consumed;
-            if !row.inactive || waitable {
+            if row.inactive.is_none() || waitable {
                 let events = self.events(*id);
                 let stored = StoredJob {
                     id: *id,
@@ -172,6 +250,7 @@ pub struct World {
     pub now: f64,
     pub next_token: u64,
     pub config: Config,
+    pub keep: Keep,
 }
 
 impl World {
@@ -190,6 +269,7 @@ impl World {
             now,
             next_token: 0,
             config,
+            keep: Keep::default(),
         };
         assert!(world.input(Input::Start).is_empty());
         world
@@ -268,6 +348,7 @@ impl World {
     pub fn crash(&mut self) -> Vec<Action> {
         self.on_the_way.clear();
         self.manager = self.disk.recover(self.config.clone());
+        self.manager.keep(self.keep);
         self.input(Input::Start)
     }
 }
