@@ -21,9 +21,17 @@ pub enum PayloadError {
     /// Some other JSON value, or none.
     #[error("payload is not a JSON object")]
     NotAnObject,
-    /// Not JSON, or a key is missing or has the wrong type.
+    /// Not JSON, or a key is missing.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The value of a key is not what it should be.
+    #[error("{path}: {error}")]
+    Key {
+        /// Which key, from the outermost on: `jobs[2].id`.
+        path: Box<str>,
+        /// What was expected and what was met.
+        error: serde_json::Error,
+    },
 }
 
 impl PayloadError {
@@ -74,12 +82,27 @@ pub fn json_bytes(payload: &Bytes) -> Result<Bytes, PayloadError> {
 
 /// Reads a payload that is a JSON object and a NUL.
 /// # Errors
-/// [`PayloadError`]: no NUL, not an object, or not what `T` wants.
+/// [`PayloadError`]: no NUL, not an object, or not what `T` wants; a value of the wrong type is named by its key.
 pub fn parse_json<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, PayloadError> {
     let json = without_nul(payload)?;
     match json.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'{') => Ok(serde_json::from_slice(json)?),
+        Some(b'{') => serde_json::from_slice(json).map_err(|error| named::<T>(json, error)),
         _ => Err(PayloadError::NotAnObject),
+    }
+}
+
+/// Reads once more, slowly, to find the key that is to blame.
+fn named<'a, T: Deserialize<'a>>(json: &'a [u8], error: serde_json::Error) -> PayloadError {
+    if !error.is_data() {
+        return error.into();
+    }
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(found) if found.path().iter().len() > 0 => PayloadError::Key {
+            path: found.path().to_string().into(),
+            error: found.into_inner(),
+        },
+        _ => error.into(),
     }
 }
 
@@ -128,6 +151,33 @@ mod tests {
             assert!(parse_json::<serde_json::Value>(bad).is_err(), "{bad:?}");
         }
         assert!(json_bytes(&Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_by_its_key() {
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only read")]
+        struct Ask<'a> {
+            id: u64,
+            #[serde(borrow, default)]
+            names: Vec<std::borrow::Cow<'a, str>>,
+            after: Option<u64>,
+        }
+        let said = |json: &str| {
+            let payload = nul_terminated(json.as_bytes());
+            parse_json::<Ask<'_>>(&payload).map_err(|error| error.to_string())
+        };
+        assert!(said(r#"{"id":1,"names":["a"],"after":2,"else":[]}"#).is_ok());
+        for (json, begin) in [
+            (r#"{"id":"x"}"#, "id: invalid type: string \"x\", expected u64"),
+            (r#"{"id":-1}"#, "id: invalid value: integer `-1`, expected u64"),
+            (r#"{"id":1,"after":1.5}"#, "after: invalid type: floating point `1.5`, expected u64"),
+            (r#"{"id":1,"names":["a",{}]}"#, "names[1]: invalid type: map, expected a string"),
+            (r#"{"names":[]}"#, "missing field `id`"),
+        ] {
+            let met = said(json).expect_err("refused");
+            assert!(met.starts_with(begin), "{met}");
+        }
     }
 
     #[test]
