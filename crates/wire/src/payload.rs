@@ -165,7 +165,9 @@ mod tests {
         }
         let said = |json: &str| {
             let payload = nul_terminated(json.as_bytes());
-            parse_json::<Ask<'_>>(&payload).map_err(|error| error.to_string())
+            parse_json::<Ask<'_>>(&payload)
+                .map(|_| ())
+                .map_err(|error| error.to_string())
         };
         assert!(said(r#"{"id":1,"names":["a"],"after":2,"else":[]}"#).is_ok());
         for (json, begin) in [
