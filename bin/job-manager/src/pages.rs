@@ -1,7 +1,7 @@
 //! Pages of the store for listeners: what the fan-out needs, in the store's words. Runs on a read thread, encoding included.
 
 use crate::set_aside::SetAside;
-use job::{Entry, JobId};
+use job::{Entry, JobId, Source};
 use journal::{Answer, BacklogJob, JobsScope, Need, Page, Read};
 use store::{Damage, ReadError, Reader, Scope, StoredJob};
 
@@ -41,7 +41,12 @@ fn answer(reader: &Reader, read: &Read, set_aside: &SetAside) -> Answer {
                 Ok(page) => {
                     warn(&page.damaged, set_aside);
                     Answer::Jobs {
-                        jobs: page.jobs.into_iter().map(backlog_job).collect(),
+                        jobs: page
+                            .jobs
+                            .into_iter()
+                            .filter(|job| !set_aside.contains(job.id))
+                            .map(backlog_job)
+                            .collect(),
                         next: page.next,
                     }
                 }
@@ -60,6 +65,9 @@ fn named(reader: &Reader, ids: &[JobId], bytes_max: usize, set_aside: &SetAside)
             let next = i64::try_from(read).ok();
             return Answer::Jobs { jobs, next };
         }
+        if set_aside.contains(*id) {
+            continue;
+        }
         match reader.job(*id, false) {
             Ok(Some(Ok(stored))) => {
                 let lines: usize = stored.eventlog.iter().map(|entry| entry.line().len()).sum();
@@ -74,13 +82,20 @@ fn named(reader: &Reader, ids: &[JobId], bytes_max: usize, set_aside: &SetAside)
     Answer::Jobs { jobs, next: None }
 }
 
+/// Without those of jobs that are set aside, this page's own finds included.
 fn entries(
-    entries: Vec<Entry>,
+    mut entries: Vec<Entry>,
     upto: job::Seq,
     damaged: &[Damage],
     set_aside: &SetAside,
 ) -> Answer {
     warn(damaged, set_aside);
+    if !set_aside.is_empty() {
+        entries.retain(|entry| match entry.source {
+            Source::Job(id) => !set_aside.contains(id),
+            Source::Resource | Source::System => true,
+        });
+    }
     Answer::Entries { entries, upto }
 }
 

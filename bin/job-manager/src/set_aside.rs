@@ -28,6 +28,8 @@ pub(crate) struct SetAside(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     count: AtomicUsize,
+    /// Grows with each change.
+    version: AtomicUsize,
     jobs: RwLock<BTreeMap<JobId, Aside>>,
 }
 
@@ -49,6 +51,7 @@ impl SetAside {
         }
         jobs.insert(id, Aside { userid, why });
         self.0.count.store(jobs.len(), Ordering::Release);
+        self.0.version.fetch_add(1, Ordering::Release);
         true
     }
 
@@ -60,6 +63,7 @@ impl SetAside {
         let mut jobs = self.0.jobs.write().unwrap_or_else(PoisonError::into_inner);
         jobs.remove(&id);
         self.0.count.store(jobs.len(), Ordering::Release);
+        self.0.version.fetch_add(1, Ordering::Release);
     }
 
     /// How many there are; costs nothing.
@@ -94,6 +98,23 @@ impl SetAside {
             jobs.iter()
                 .filter(|(_, aside)| only_of.is_none() || aside.userid == only_of)
                 .map(|(id, _)| *id)
+                .collect()
+        })
+    }
+
+    /// Another number after each change; costs nothing.
+    pub(crate) fn version(&self) -> usize {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// All of them, for the journal.
+    pub(crate) fn all(&self) -> Arc<[journal::Aside]> {
+        self.read(|jobs| {
+            jobs.iter()
+                .map(|(&id, aside)| journal::Aside {
+                    id,
+                    userid: aside.userid,
+                })
                 .collect()
         })
     }

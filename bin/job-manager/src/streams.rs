@@ -47,8 +47,9 @@ pub(crate) struct Streams {
     marks: u64,
     flushes: u64,
     out: Vec<Out>,
-    /// Jobs that are left out of what is read.
+    /// Jobs that are left out of what is read, and which of them the fan-out knows.
     set_aside: SetAside,
+    set_aside_version: usize,
     /// Streams that ended with an error: to be answered.
     ended: Vec<Response>,
 }
@@ -76,6 +77,7 @@ impl Streams {
             flushes: 0,
             out: Vec::new(),
             set_aside,
+            set_aside_version: 0,
             ended: Vec::new(),
         }
     }
@@ -203,6 +205,15 @@ impl Streams {
         self.fanout.push(entries);
     }
 
+    /// Whoever is caught up from now on is told of the jobs that are set aside by now.
+    fn know_set_aside(&mut self) {
+        let version = self.set_aside.version();
+        if self.set_aside_version != version {
+            self.set_aside_version = version;
+            self.fanout.set_aside(self.set_aside.all());
+        }
+    }
+
     /// What was read for a listener.
     pub(crate) fn page(
         &mut self,
@@ -213,6 +224,7 @@ impl Streams {
         reads: &Reads<Found>,
         deliveries: &mut Vec<Delivery>,
     ) {
+        self.know_set_aside();
         let mut out = std::mem::take(&mut self.out);
         self.fanout.page(page, now, &mut out);
         for one in out.drain(..) {
@@ -235,6 +247,7 @@ impl Streams {
         reads: &Reads<Found>,
         deliveries: &mut Vec<Delivery>,
     ) -> bool {
+        self.know_set_aside();
         let mut out = std::mem::take(&mut self.out);
         let more = self.fanout.poll(now, &mut out);
         for one in out.drain(..) {
@@ -260,6 +273,7 @@ impl Streams {
             if !self.listening.get(&id).is_some_and(|one| one.native) {
                 continue;
             }
+            self.know_set_aside();
             let mut out = std::mem::take(&mut self.out);
             self.flushes += 1;
             let whole = self.fanout.flush(id, now, &mut out);

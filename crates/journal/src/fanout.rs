@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use job::{Entry, Seq, Timestamp};
+use job::{Entry, JobId, Seq, Timestamp};
 
 use crate::backlog::{Need, Next, Page, Stage};
 use crate::counters::Counters;
@@ -59,6 +59,15 @@ pub enum Out {
     Need(Need),
 }
 
+/// A job that is in the store and cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aside {
+    /// Its id.
+    pub id: JobId,
+    /// Its owner, if that can be read.
+    pub userid: Option<u32>,
+}
+
 /// The readers of a journal. See the file's doc for how it is driven.
 #[derive(Debug)]
 pub struct Fanout {
@@ -66,6 +75,7 @@ pub struct Fanout {
     pub(crate) ring: Ring,
     pub(crate) encoder: Encoder,
     pub(crate) floor: Seq,
+    pub(crate) set_aside: Arc<[Aside]>,
     pub(crate) listeners: HashMap<ListenerId, Listener>,
     pub(crate) groups: Groups,
     /// Listeners that can go on by themselves.
@@ -86,6 +96,7 @@ impl Fanout {
             limits,
             encoder: Encoder::new(epoch.into()),
             floor,
+            set_aside: Arc::from([]),
             listeners: HashMap::new(),
             groups: Groups::default(),
             ready: VecDeque::new(),
@@ -109,6 +120,11 @@ impl Fanout {
     #[must_use]
     pub fn durable(&self) -> Seq {
         self.ring.newest()
+    }
+
+    /// The jobs that cannot be read: named in every `caught_up` from now on, and left out of backlogs by whoever reads the store.
+    pub fn set_aside(&mut self, jobs: Arc<[Aside]>) {
+        self.set_aside = jobs;
     }
 
     /// The log was trimmed up to `floor`.

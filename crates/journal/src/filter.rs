@@ -113,6 +113,14 @@ impl Filter {
         }
     }
 
+    /// Whether the listener is told that this job cannot be read; an owner that cannot be read either is nobody.
+    pub(crate) fn hears_of(&self, id: JobId, userid: Option<u32>) -> bool {
+        match (self.rights, userid) {
+            (Rights::User(_), None) => false,
+            (_, userid) => self.passes_source(Some(id), userid.unwrap_or_default()),
+        }
+    }
+
     fn passes_name(&self, bit: Option<u32>, name: &EventName) -> bool {
         match bit {
             Some(bit) => self.bits >> bit & 1 == 1,

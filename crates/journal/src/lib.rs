@@ -42,7 +42,7 @@ mod steps;
 
 pub use backlog::{Answer, BacklogJob, CURSOR_START, JobsScope, Need, Page, Read};
 pub use counters::Counters;
-pub use fanout::{Fanout, Out};
+pub use fanout::{Aside, Fanout, Out};
 pub use filter::{Filter, Rights};
 pub use limits::Limits;
 pub use listener::{Format, ListenerId, Spec, Start};

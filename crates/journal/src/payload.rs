@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! native   {"epoch":"E","backlog":true,"events":[…]}      backlog
-//!          {"epoch":"E","seq":S,"caught_up":true,"events":[]}
+//!          {"epoch":"E","seq":S,"caught_up":true,"set_aside"?:[ID…],"events":[]}
 //!          {"epoch":"E","seq":S,"events":[…]}             live; without events: progress
 //!          {"epoch":"E","mark":S}
 //! flux     {"id":N,"events":[…],"jobspec":{…},"R"?:{…}}   backlog, one job
@@ -65,8 +65,19 @@ pub(crate) fn native(epoch: &str, seq: Option<Seq>, word: &str, body: &[u8]) -> 
 
 /// What `native` puts before the events of a backlog.
 pub(crate) const BACKLOG: &str = ",\"backlog\":true";
-/// … and of the response that ends it.
-pub(crate) const CAUGHT_UP: &str = ",\"caught_up\":true";
+
+/// The response that ends a backlog or answers a cursor, with the jobs that cannot be read, if there are any.
+pub(crate) fn caught_up(epoch: &str, seq: Seq, set_aside: &[JobId]) -> Bytes {
+    let mut word = String::from(",\"caught_up\":true");
+    for (at, id) in set_aside.iter().enumerate() {
+        word.push_str(if at == 0 { ",\"set_aside\":[" } else { "," });
+        word.push_str(&id.0.to_string());
+    }
+    if !set_aside.is_empty() {
+        word.push(']');
+    }
+    native(epoch, Some(seq), &word, b"")
+}
 
 /// `{"epoch":"E","mark":S}`
 pub(crate) fn mark(epoch: &str, seq: Seq) -> Bytes {

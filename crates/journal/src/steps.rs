@@ -9,7 +9,7 @@
 //!
 //! When to take which step is decided in `fanout`.
 
-use job::{Seq, Timestamp};
+use job::{JobId, Seq, Timestamp};
 
 use crate::backlog::{Need, Read};
 use crate::encode::Cut;
@@ -346,7 +346,12 @@ impl Fanout {
     ) {
         let payload = match kind.format {
             Format::Native => {
-                payload::native(&self.encoder.epoch, Some(cursor), payload::CAUGHT_UP, b"")
+                let set_aside = self.set_aside.iter();
+                let told: Vec<JobId> = set_aside
+                    .filter(|aside| kind.filter.hears_of(aside.id, aside.userid))
+                    .map(|aside| aside.id)
+                    .collect();
+                payload::caught_up(&self.encoder.epoch, cursor, &told)
             }
             Format::Flux => payload::sentinel(),
         };

@@ -1,7 +1,7 @@
 //! Who sees what: the owner everything, a guest the entries of their own jobs.
 
 use job::JobId;
-use journal::{Filter, Format, Rights, Start};
+use journal::{Aside, Filter, Format, Rights, Start};
 
 use crate::world::{World, small};
 
@@ -96,4 +96,62 @@ fn there_are_as_many_listeners_as_may_be_and_no_more() {
     assert_eq!(refused.errnum(), 11);
     world.fan.remove(journal::ListenerId(1));
     world.tap(3, Start::Now);
+}
+
+#[test]
+fn jobs_that_are_set_aside_are_named_to_whoever_may_see_them_however_the_stream_began() {
+    let mut world = World::new(small(3));
+    world.commits(10);
+    let aside = |id, userid| Aside {
+        id: JobId(id),
+        userid,
+    };
+    world
+        .fan
+        .set_aside([aside(3, Some(1)), aside(4, Some(2)), aside(5, None)].into());
+    let owner = || Filter::all(Rights::Owner);
+    let guest = || Filter::all(Rights::User(2));
+    for (id, start, filter, format) in [
+        (1, Start::All, owner(), Format::Native),
+        (2, Start::Active, owner(), Format::Native),
+        (3, Start::Now, owner(), Format::Native),
+        (4, crate::world::after(2), owner(), Format::Native),
+        (5, crate::world::after(9), owner(), Format::Native),
+        (6, Start::All, guest(), Format::Native),
+        (
+            7,
+            Start::Now,
+            owner().of_jobs([JobId(5), JobId(6)]),
+            Format::Native,
+        ),
+        (8, Start::Now, Filter::all(Rights::User(3)), Format::Native),
+        (9, Start::All, owner(), Format::Flux),
+    ] {
+        world.add(id, start, filter, format).unwrap();
+    }
+    world.settle();
+    for (id, named) in [
+        (1, vec![3, 4, 5]),
+        (2, vec![3, 4, 5]),
+        (3, vec![3, 4, 5]),
+        (4, vec![3, 4, 5]),
+        (5, vec![3, 4, 5]),
+        (6, vec![4]),
+        (7, vec![5]),
+        (8, vec![]),
+        (9, vec![]),
+    ] {
+        let told: Vec<u64> = world.got[&id]
+            .responses
+            .iter()
+            .flat_map(|response| response["set_aside"].as_array().into_iter().flatten())
+            .map(|id| id.as_u64().unwrap())
+            .collect();
+        assert_eq!(told, named, "listener {id}");
+    }
+    // None any more: nothing is said.
+    world.fan.set_aside([].into());
+    world.tap(10, Start::Now);
+    world.settle();
+    assert!(world.got[&10].responses[0].get("set_aside").is_none());
 }

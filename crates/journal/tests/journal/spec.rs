@@ -57,6 +57,14 @@ fn the_streams_of_the_spec_are_the_streams_of_the_code() {
         [serde_json::from_slice::<Value>(&mark[..mark.len() - 1]).unwrap()],
         examples("mark")[..]
     );
+    let aside = [7, 9].map(|id| journal::Aside {
+        id: job::JobId(id),
+        userid: None,
+    });
+    world.fan.set_aside(aside.into());
+    world.tap(5, Start::Now);
+    world.poll();
+    assert_eq!(world.got[&5].responses, examples("set aside"));
     let refused = world
         .add(
             4,
