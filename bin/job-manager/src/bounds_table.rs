@@ -1,6 +1,8 @@
 //! Test: the bounds of `rfc/1_wire.md` are those of the code.
 
-use crate::{broker, committer, conns, deliver, engines, serve, streams};
+use crate::{
+    broker, client_log, committer, conns, deliver, engines, forward, inbox, serve, streams,
+};
 
 /// As the table writes it: a count with commas, or KiB and MiB.
 fn count(number: usize) -> String {
@@ -75,16 +77,32 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
         ),
         ("look-ups that wait", count(serve::LOOKUPS_MAX)),
         (
-            "requests that a service has not read",
-            bytes(conns::SERVICE_REQUESTS_MAX),
+            "requests of one connection that wait for one service",
+            bytes(inbox::CLIENT_REQUESTS_MAX),
         ),
         (
             "… those that expect no answer",
-            bytes(conns::SERVICE_NOTICES_MAX),
+            bytes(inbox::CLIENT_NOTICES_MAX),
+        ),
+        (
+            "requests that wait for all services together",
+            bytes(forward::WAITING_MAX),
         ),
         (
             "requests of the job-manager that an engine has not read",
             bytes(engines::QUEUE_BYTES_MAX),
+        ),
+        (
+            "a line of `log.append` as it is written",
+            bytes(client_log::LINE_LEN_MAX),
+        ),
+        (
+            "lines of `log.append` of one connection at once, then 5 a second",
+            count(client_log::CONNECTION_LINES_MAX),
+        ),
+        (
+            "lines of `log.append` of one user at once, then 10 a second",
+            count(client_log::USER_LINES_MAX),
         ),
         (
             "changes that are not on the disk",
@@ -109,6 +127,11 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
         .collect();
     assert_eq!(rows, expected);
     assert!(text.contains(&format!("and they go on at {}", bytes(rpc::LOW_WATER))));
+    assert!(text.contains(&format!(
+        "at most {} requests and {}",
+        inbox::WINDOW_MAX,
+        bytes(inbox::WINDOW_BYTES_MAX)
+    )));
     assert!(text.contains(&format!(
         "has {} at most",
         bytes(journal::limits::COMMIT_BYTES_MAX)

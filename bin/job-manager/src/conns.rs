@@ -1,21 +1,16 @@
-//! The connections: handle and hop of each, and how much of its output queue is requests. Who they are and what they asked for is the
-//! router's.
+//! The connections: handle and hop of each. Who they are and what they asked for is the router's.
 //!
 //! ```text
-//!  queue of a service   journal ≤ 1 MiB, and one flush or batch beyond │ requests: 4 MiB, then EAGAIN │ cancels + 1 MiB │ notices of the broker │ cap
+//!  output queue of a service   journal ≤ 1 MiB, and one flush or batch beyond │ requests of clients: a window (`inbox.rs`) │ notices of the broker │ cap
 //! ```
-//! Requests are counted apart from the journal, so that a large batch on its way to job-info makes nobody's request fail.
 
+use crate::inbox::WINDOW_BYTES_MAX;
 use bytes::Bytes;
 use router::PeerId;
 use rpc::{ConnHandle, HIGH_WATER, LOW_WATER, OutboxLimits, Sent};
 use std::collections::HashMap;
 use wire::Cred;
 
-/// Requests that a service has not read: more that expect an answer are refused with EAGAIN.
-pub(crate) const SERVICE_REQUESTS_MAX: usize = 4 << 20;
-/// So much is taken of what expects none (a cancel) before it is dropped.
-pub(crate) const SERVICE_NOTICES_MAX: usize = 5 << 20;
 /// Answers that a client has not read: from here on its requests to this process are refused with EAGAIN.
 pub(crate) const CLIENT_UNREAD_MAX: usize = 20 << 20;
 /// A client that lets so much wait loses its connection. Above all that the journal hands out at once to who took everything before.
@@ -23,9 +18,7 @@ pub(crate) const HARD_CAP: usize = 40 << 20;
 /// What the journal's `flush` hands out before it looks whether it is enough, and then one batch of a commit that stays whole.
 const JOURNAL_AT_ONCE_MAX: usize = (4 << 20) + journal::limits::COMMIT_BYTES_MAX;
 const _: () = assert!(
-    HIGH_WATER + JOURNAL_AT_ONCE_MAX + SERVICE_NOTICES_MAX < HARD_CAP
-        && SERVICE_REQUESTS_MAX < SERVICE_NOTICES_MAX
-        && CLIENT_UNREAD_MAX < HARD_CAP
+    HIGH_WATER + JOURNAL_AT_ONCE_MAX + WINDOW_BYTES_MAX < HARD_CAP && CLIENT_UNREAD_MAX < HARD_CAP
 );
 
 /// Bounds of every connection's output queue.
@@ -35,22 +28,9 @@ pub(crate) const OUTBOX_LIMITS: OutboxLimits = OutboxLimits {
     hard_cap: HARD_CAP,
 };
 
-/// What becomes of a request to a service that does not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weight {
-    /// It expects an answer: that is EAGAIN.
-    Answered,
-    /// It expects none: dropped, a little later.
-    Notice,
-    /// The broker's own word (disconnect, pause, resume): never dropped.
-    Owed,
-}
-
 struct Conn {
     handle: ConnHandle,
     uuid: Bytes,
-    /// Bytes of requests queued since the queue was last seen below low water.
-    requests: usize,
 }
 
 /// All open connections.
@@ -72,12 +52,7 @@ impl Conns {
 
     pub(crate) fn add(&mut self, peer: PeerId, handle: ConnHandle, uuid: Bytes) {
         self.by_uuid.insert(uuid.clone(), peer);
-        let conn = Conn {
-            handle,
-            uuid,
-            requests: 0,
-        };
-        self.by_id.insert(peer, conn);
+        self.by_id.insert(peer, Conn { handle, uuid });
     }
 
     /// False if it was not there.
@@ -124,31 +99,16 @@ impl Conns {
             .is_some_and(|conn| conn.handle.send_pieces(pieces) == Sent::HighWater)
     }
 
-    /// Whether a request of `len` bytes may be queued for this service; it is counted then.
-    pub(crate) fn admit(&mut self, peer: PeerId, len: usize, weight: Weight) -> bool {
-        let Some(conn) = self.by_id.get_mut(&peer) else {
-            // Gone: whoever waits is told when that is heard.
-            return true;
-        };
-        if conn.handle.queued_bytes() <= LOW_WATER {
-            conn.requests = 0;
-        }
-        let admitted = match weight {
-            Weight::Answered => conn.requests < SERVICE_REQUESTS_MAX,
-            Weight::Notice => conn.requests < SERVICE_NOTICES_MAX,
-            Weight::Owed => true,
-        };
-        if admitted {
-            conn.requests += len;
-        }
-        admitted
+    /// Bytes that were ever queued for it, and how many of them its socket took.
+    pub(crate) fn progress(&self, peer: PeerId) -> (u64, u64) {
+        self.by_id
+            .get(&peer)
+            .map_or((0, 0), |conn| conn.handle.progress())
     }
 
-    /// Its queue fell below low water.
-    pub(crate) fn drained(&mut self, peer: PeerId) {
-        if let Some(conn) = self.by_id.get_mut(&peer) {
-            conn.requests = 0;
-        }
+    /// Its hop.
+    pub(crate) fn uuid(&self, peer: PeerId) -> Option<&Bytes> {
+        self.by_id.get(&peer).map(|conn| &conn.uuid)
     }
 
     /// Whether this client leaves too much unread to be answered more.

@@ -1,7 +1,5 @@
-//! Out: what was decided reaches connections, this process itself, or the engines' queues; and what a service that does not read means for
-//! who asks it.
+//! Out: what was decided reaches connections, this process itself, or the engines' queues. Requests of clients to services are in `forward.rs`.
 
-use crate::conns::Weight;
 use crate::shell::{LOCAL, Shell};
 use bytes::Bytes;
 use router::PeerId;
@@ -53,44 +51,6 @@ impl Shell {
         newest_hop(request).is_some_and(|hop| *hop == self.local_uuid)
     }
 
-    /// Passes a client's request on to a service, unless that does not read.
-    fn forward(&mut self, to: PeerId, message: &Message) {
-        let Message::Request(request) = message else {
-            return;
-        };
-        let weight = self.weight(request);
-        let frame = wire::to_frame(message);
-        if !self.conns.admit(to, frame.len(), weight) {
-            let text = "the service does not read its requests; try again later";
-            self.dropped += u64::from(weight == Weight::Notice);
-            self.router
-                .refuse(to, request, errno::EAGAIN, text, &mut self.deliveries);
-            return;
-        }
-        // Read your writes: the service hears of all that is durable before it hears the question.
-        let now = self.clock.monotonic();
-        self.streams
-            .bring_up_to_date(to, now, &self.conns, &mut self.router, &mut self.deliveries);
-        self.transmit(to, frame);
-    }
-
-    /// What a full service means for a request.
-    fn weight(&self, request: &Request) -> Weight {
-        if request.expects_response() {
-            return Weight::Answered;
-        }
-        // A disconnect comes with the hop of a client that is no more; pause and resume with the instance's own credentials.
-        let client_is_gone =
-            newest_hop(request).is_none_or(|hop| self.conns.by_uuid(hop).is_none());
-        let method = request.topic.method();
-        let is_flow = request.cred == self.conns.own_cred() && matches!(method, "pause" | "resume");
-        if client_is_gone || is_flow {
-            Weight::Owed
-        } else {
-            Weight::Notice
-        }
-    }
-
     /// Queues a frame for a connection; the only way out but for the journal's batches. Who does not read has its streams paused.
     pub(crate) fn transmit(&mut self, to: PeerId, frame: Bytes) {
         if self.conns.send(to, frame) {
@@ -124,6 +84,6 @@ pub(crate) fn too_long(request: &Request) -> bool {
     request.topic.as_bytes().len() > TOPIC_LEN_MAX || hops > HOPS_LEN_MAX
 }
 
-fn newest_hop(request: &Request) -> Option<&Bytes> {
+pub(crate) fn newest_hop(request: &Request) -> Option<&Bytes> {
     request.routes.as_ref().and_then(|hops| hops.first())
 }

@@ -12,6 +12,7 @@
 //! | `client_log.rs` | `log.append` |
 //! | `asked.rs` | requests that wait for their answer |
 //! | `conns.rs` | connections and their output queues |
+//! | `inbox.rs`, `forward.rs` | requests of clients on their way to services: who has his turn, what is refused |
 //! | `engines.rs`, `to_engines.rs` | what goes to the scheduler and the exec service, in order |
 //! | `streams.rs`, `specs.rs`, `frames.rs` | journal listeners: what they ask for; batches out, backlog pages in |
 //! | `committer.rs` | commits on their way to the disk |
@@ -30,7 +31,9 @@ mod committer;
 mod conns;
 mod deliver;
 mod engines;
+mod forward;
 mod frames;
+mod inbox;
 mod lookup;
 mod open;
 mod pages;

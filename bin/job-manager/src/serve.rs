@@ -181,7 +181,7 @@ impl Shell {
             );
             stats.insert(
                 "waiting".into(),
-                json!({"requests": self.asked.len(), "lookups": self.lookups.len(), "engines": self.engines.len()}),
+                json!({"requests": self.asked.len(), "lookups": self.lookups.len(), "engines": self.engines.len(), "services": self.inboxes.len()}),
             );
         }
         builtin::answer(&stats)

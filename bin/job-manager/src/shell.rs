@@ -17,9 +17,11 @@ use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::deliver::too_long;
 use crate::engines::{Engines, Start};
+use crate::forward::Inboxes;
 use crate::reads::Reads;
 use crate::set_aside::SetAside;
 use crate::streams::Streams;
+use crate::turns::Share;
 use crate::{Config, clock::Clock};
 use bytes::Bytes;
 use job::Seq;
@@ -84,6 +86,8 @@ pub(crate) struct Shell {
     pub(crate) streams: Streams,
     pub(crate) committer: Committer,
     pub(crate) engines: Engines,
+    /// Requests of clients on their way to services.
+    pub(crate) inboxes: Inboxes,
     pub(crate) reads: Reads<Found>,
     /// Jobs that cannot be used.
     pub(crate) set_aside: SetAside,
@@ -139,6 +143,7 @@ impl Shell {
             streams: parts.streams,
             committer: parts.committer,
             engines: Engines::default(),
+            inboxes: Inboxes::default(),
             reads: parts.reads,
             set_aside: parts.set_aside,
             local_uuid: parts.local_uuid,
@@ -176,9 +181,9 @@ impl Shell {
 
     /// When something is due without news, if ever.
     pub(crate) fn next_deadline(&self) -> Option<std::time::Instant> {
-        self.streams
-            .next_deadline()
-            .map(|at| self.clock.instant(at))
+        let services = self.inboxes.next_deadline();
+        let next = self.streams.next_deadline().into_iter().chain(services);
+        next.min().map(|at| self.clock.instant(at))
     }
 
     /// Time passed.
@@ -189,12 +194,20 @@ impl Shell {
         self.deliver();
     }
 
-    /// Messages of one connection, in order.
-    pub(crate) fn take_messages(&mut self, from: PeerId, messages: Vec<Message>) {
+    /// Messages of one connection, in order, until its share is used up.
+    pub(crate) fn take_messages(
+        &mut self,
+        from: PeerId,
+        messages: &mut impl Iterator<Item = Message>,
+        share: &mut Share,
+    ) {
         self.current = from;
-        for message in messages {
+        while share.one_more()
+            && let Some(message) = messages.next()
+        {
             match message {
                 Message::Request(request) if too_long(&request) => self.refuse_long(from, &request),
+                Message::Response(response) if !self.learn(from, &response) => {}
                 message => self.router.handle(from, message, &mut self.deliveries),
             }
             self.deliver();
@@ -209,6 +222,7 @@ impl Shell {
         }
         self.streams.remove_peer(peer);
         self.engines.forget(peer);
+        self.inboxes.forget(peer);
         self.client_log.forget(peer);
         self.asked.forget(peer);
         self.lookups.forget(peer);
@@ -224,11 +238,12 @@ impl Shell {
 
     /// A client's queue fell below the low-water mark.
     pub(crate) fn take_drained(&mut self, peer: PeerId) {
-        self.conns.drained(peer);
         self.streams.set_writable(peer, true);
         self.router.resume(peer, &mut self.deliveries);
         self.deliver();
         self.pump(peer);
+        self.release(peer);
+        self.deliver();
     }
 
     /// The store says that all up to `seq` is on disk. The journal has it before any answer rests on it.
@@ -281,6 +296,7 @@ impl Shell {
     pub(crate) fn end_turn(&mut self) -> bool {
         self.committer.hand_over();
         let now = self.clock.monotonic();
+        self.feed_silent(now);
         let more = self.streams.poll(
             now,
             &self.conns,

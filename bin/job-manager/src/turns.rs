@@ -1,19 +1,27 @@
 //! The loop: wait for news, take some of it, send what is due, hand over what was decided.
 //!
 //! A turn is bounded, and between two turns the connections' own tasks run: so answers leave while more is asked, and nobody's flood
-//! keeps the disk, the clock or another client waiting.
+//! keeps the disk, the clock or another client waiting. Within a turn connections take turns too (`Waiting`): what one sent is no further
+//! in front of what another one sent than [`SHARE_TIME`] or [`SHARE_MESSAGES_MAX`], whatever it sent.
 
 use crate::shell::{Found, Shell};
 use router::PeerId;
 use rpc::Inbound;
-use std::collections::VecDeque;
+use rpc::server::Credit;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-/// Messages taken in one turn (what one read brought is not divided).
+/// Messages taken in one turn …
 const TURN_MESSAGES_MAX: usize = 512;
+/// … and the time after which none is begun.
+const TURN_TIME: Duration = Duration::from_millis(4);
+/// Messages of one connection before it is another one's turn …
+const SHARE_MESSAGES_MAX: usize = 256;
+/// … and the time after which none is begun.
+const SHARE_TIME: Duration = Duration::from_millis(1);
 /// What is taken from the server at a time.
 const INBOUND_MAX: usize = 256;
 /// `heartbeat.pulse` every so often.
@@ -39,14 +47,17 @@ pub(crate) async fn turn_for_ever(
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut taken = Vec::with_capacity(INBOUND_MAX);
-    let mut waiting: VecDeque<Inbound> = VecDeque::with_capacity(INBOUND_MAX);
+    let mut waiting = Waiting::default();
     let mut more = false;
     loop {
         let due = shell.next_deadline();
         let inbound = news.inbound.as_mut();
         tokio::select! {
             biased;
-            () = &mut shutdown => return Ok(()),
+            () = &mut shutdown => {
+                waiting.close(shell);
+                return Ok(());
+            }
             event = news.store.recv() => take_store_event(shell, event)?,
             answer = news.found.recv() => {
                 if let Some(answer) = answer {
@@ -54,18 +65,23 @@ pub(crate) async fn turn_for_ever(
                 }
             }
             _ = heartbeat.tick() => shell.heartbeat(),
-            count = receive(inbound, &mut taken), if waiting.is_empty() => {
+            count = receive(inbound, &mut taken) => {
                 anyhow::ensure!(count > 0, "the server has stopped");
-                waiting.extend(taken.drain(..));
+                for one in taken.drain(..) {
+                    waiting.take(shell, one);
+                }
             }
             () = std::future::ready(()), if more || !waiting.is_empty() => {}
             () = until(due), if due.is_some() => {}
         }
+        let until = Instant::now() + TURN_TIME;
         let mut room = TURN_MESSAGES_MAX;
-        while room > 0
-            && let Some(one) = waiting.pop_front()
-        {
-            room = room.saturating_sub(take_inbound(shell, one));
+        while room > 0 && !waiting.is_empty() {
+            let share = Share::new(room.min(SHARE_MESSAGES_MAX));
+            room = room.saturating_sub(waiting.turn(shell, share));
+            if Instant::now() >= until {
+                break;
+            }
         }
         more = shell.end_turn();
         tokio::task::yield_now().await;
@@ -108,31 +124,129 @@ pub(crate) fn take_store_event(
     Ok(())
 }
 
-/// Takes one piece of news from the server; how many messages it was worth.
-fn take_inbound(shell: &mut Shell, inbound: Inbound) -> usize {
-    match inbound {
-        Inbound::Opened {
-            conn,
-            handle,
-            cred,
-            uuid,
-            ..
-        } => shell.take_opened(PeerId(conn.0), handle, cred, uuid),
-        Inbound::Messages {
-            conn,
-            messages,
-            credit,
-        } => {
-            let count = messages.len();
-            shell.take_messages(PeerId(conn.0), messages);
-            drop(credit);
-            return count;
-        }
-        Inbound::Drained { conn } => shell.take_drained(PeerId(conn.0)),
-        Inbound::Closed { conn, reason } => {
-            tracing::debug!(conn = conn.0, %reason, "closed");
-            shell.take_closed(PeerId(conn.0));
+/// How much of one connection is taken before it is another one's turn.
+pub(crate) struct Share {
+    left: usize,
+    taken: usize,
+    until: Instant,
+}
+
+impl Share {
+    fn new(messages: usize) -> Share {
+        Share {
+            left: messages,
+            taken: 0,
+            until: Instant::now() + SHARE_TIME,
         }
     }
-    1
+
+    /// Whether one more may be taken; it counts as taken then. The first always may.
+    pub(crate) fn one_more(&mut self) -> bool {
+        let may = self.left > 0 && (self.taken == 0 || Instant::now() < self.until);
+        if may {
+            self.left -= 1;
+            self.taken += 1;
+        }
+        may
+    }
+}
+
+/// What a connection sent and what became of it, in order.
+enum Said {
+    /// Messages of one read, those that were not taken yet.
+    Messages {
+        messages: std::vec::IntoIter<wire::Message>,
+        #[allow(dead_code, reason = "held until they are taken")]
+        credit: Credit,
+    },
+    /// It is over.
+    Closed,
+}
+
+/// What was received and not taken, by connection; they take turns. Bounded by what the server lets each connection have waiting.
+#[derive(Default)]
+struct Waiting {
+    of: HashMap<PeerId, VecDeque<Said>>,
+    turns: VecDeque<PeerId>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    fn push(&mut self, peer: PeerId, said: Said) {
+        let queue = self.of.entry(peer).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(peer);
+        }
+        queue.push_back(said);
+    }
+
+    /// News from the server: who comes and who reads again is taken at once, the rest in turn.
+    fn take(&mut self, shell: &mut Shell, inbound: Inbound) {
+        match inbound {
+            Inbound::Opened {
+                conn,
+                handle,
+                cred,
+                uuid,
+                ..
+            } => shell.take_opened(PeerId(conn.0), handle, cred, uuid),
+            Inbound::Messages {
+                conn,
+                messages,
+                credit,
+            } => {
+                let messages = messages.into_iter();
+                self.push(PeerId(conn.0), Said::Messages { messages, credit });
+            }
+            Inbound::Drained { conn } => shell.take_drained(PeerId(conn.0)),
+            Inbound::Closed { conn, reason } => {
+                tracing::debug!(conn = conn.0, %reason, "closed");
+                self.push(PeerId(conn.0), Said::Closed);
+            }
+        }
+    }
+
+    /// One connection's share; how many messages it was worth.
+    fn turn(&mut self, shell: &mut Shell, mut share: Share) -> usize {
+        let Some(peer) = self.turns.pop_front() else {
+            return 0;
+        };
+        let Some(queue) = self.of.get_mut(&peer) else {
+            return 0;
+        };
+        while let Some(said) = queue.front_mut() {
+            match said {
+                Said::Messages { messages, .. } => {
+                    shell.take_messages(peer, messages, &mut share);
+                    if messages.len() > 0 {
+                        break;
+                    }
+                }
+                Said::Closed => {
+                    share.one_more();
+                    shell.take_closed(peer);
+                }
+            }
+            queue.pop_front();
+        }
+        if queue.is_empty() {
+            self.of.remove(&peer);
+        } else {
+            self.turns.push_back(peer);
+        }
+        share.taken.max(1)
+    }
+
+    /// Nothing more is taken: the connections that are over are.
+    fn close(&mut self, shell: &mut Shell) {
+        for (peer, queue) in self.of.drain() {
+            if queue.iter().any(|said| matches!(said, Said::Closed)) {
+                shell.take_closed(peer);
+            }
+        }
+        self.turns.clear();
+    }
 }

@@ -446,6 +446,16 @@ impl Router {
         self.services.owner_of(service)
     }
 
+    /// One of the service names that a peer holds.
+    #[must_use]
+    pub fn service_of(&self, peer: PeerId) -> Option<&str> {
+        let slots = self.peers.get(&peer)?.slots.iter();
+        slots
+            .filter_map(|&slot| self.services.get(slot))
+            .find(|slot| slot.registered)
+            .map(|slot| slot.name.as_str())
+    }
+
     /// Registered names and who holds them, in no order.
     pub fn services(&self) -> impl Iterator<Item = (&str, PeerId)> {
         self.services.names()

@@ -75,6 +75,8 @@ enum Phase {
 struct State {
     frames: VecDeque<Bytes>,
     bytes: usize,
+    /// Bytes that were ever queued.
+    total: u64,
     high: bool,
     phase: Phase,
 }
@@ -97,6 +99,7 @@ impl Outbox {
         let state = State {
             frames: VecDeque::new(),
             bytes: 0,
+            total: 0,
             high: false,
             phase: Phase::Open,
         };
@@ -124,6 +127,12 @@ impl Outbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes that were ever queued, and how many of them the socket took.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.total, state.total - state.bytes as u64)
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().phase != Phase::Open
     }
@@ -140,6 +149,7 @@ impl Outbox {
         let idle = state.bytes == 0;
         for frame in frames {
             state.bytes += frame.len();
+            state.total += frame.len() as u64;
             state.frames.push_back(frame);
         }
         self.bytes.store(state.bytes, Ordering::Relaxed);

@@ -6,6 +6,7 @@ mod bounds;
 mod disk;
 mod engine;
 mod engines;
+mod fair;
 mod guests;
 mod hostile;
 mod lookups;

@@ -120,7 +120,7 @@ impl Peer {
             return found;
         }
         loop {
-            let message = soon(self.receiver.recv()).await.expect("connected");
+            let message = soon(self.receive()).await.expect("connected");
             if wanted(&message) {
                 return message;
             }
@@ -132,8 +132,34 @@ impl Peer {
     pub(crate) async fn next(&mut self) -> Option<Message> {
         match self.held.pop_front() {
             Some(message) => Some(message),
-            None => soon(self.receiver.recv()).await.ok(),
+            None => soon(self.receive()).await,
         }
+    }
+
+    /// What comes; the broker's own pings are answered, as every service does.
+    async fn receive(&mut self) -> Option<Message> {
+        loop {
+            match self.receiver.recv().await.ok()? {
+                Message::Request(request) if request.matchtag == u32::MAX => {
+                    assert_eq!(request.topic.method(), "ping");
+                    self.respond(&request, &json!({}));
+                }
+                message => return Some(message),
+            }
+        }
+    }
+
+    /// Whether a response under this matchtag has come.
+    pub(crate) fn has(&self, tag: u32) -> bool {
+        self.held.iter().any(
+            |message| matches!(message, Message::Response(response) if response.matchtag == tag),
+        )
+    }
+
+    /// Takes in one message more, and keeps it.
+    pub(crate) async fn take_one(&mut self) {
+        let message = soon(self.receive()).await.expect("connected");
+        self.held.push_back(message);
     }
 
     /// A request that came before what was waited for, if there is one.

@@ -19,6 +19,9 @@ use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
 use wire::Cred;
 
+/// Reads of one connection that wait in the inbox at a time; then it is not read until one is taken. So nobody stands behind more of a
+/// connection that floods than this.
+const CHUNKS_PER_CONNECTION_MAX: usize = 2;
 /// One unit of [`super::INBOX_BYTES_MAX`] in the semaphore's count.
 const CREDIT_UNIT: usize = 1 << 10;
 
@@ -70,6 +73,12 @@ impl ConnHandle {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.shared.outbox.queued_bytes()
+    }
+
+    /// Bytes that were ever queued, and how many of them the peer's socket took (or, at the end, were dropped).
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        self.shared.outbox.progress()
     }
 
     /// Nothing sent from now on arrives.
@@ -177,6 +186,7 @@ pub(super) async fn run(stream: UnixStream, start: Start) {
     });
 
     let mut reader = FrameReader::new(frame_len_max);
+    let own = Arc::new(Semaphore::new(CHUNKS_PER_CONNECTION_MAX));
     let end = loop {
         let mut messages = Vec::new();
         let result = tokio::select! {
@@ -189,7 +199,7 @@ pub(super) async fn run(stream: UnixStream, start: Start) {
         }
         if !messages.is_empty() {
             let bytes = result.as_ref().map_or(0, |bytes| *bytes);
-            let Some(credit) = take_credit(&credits, bytes).await else {
+            let Some(credit) = take_credit(&own, &credits, bytes).await else {
                 break None;
             };
             if inbox
@@ -227,12 +237,17 @@ pub(super) fn credits_for(bytes: usize) -> usize {
     bytes.div_ceil(CREDIT_UNIT)
 }
 
-async fn take_credit(credits: &Arc<Semaphore>, bytes: usize) -> Option<Credit> {
+async fn take_credit(
+    own: &Arc<Semaphore>,
+    credits: &Arc<Semaphore>,
+    bytes: usize,
+) -> Option<Credit> {
+    let own = Arc::clone(own).acquire_owned().await.ok()?;
     let all = credits_for(super::INBOX_BYTES_MAX);
     let units = u32::try_from(credits_for(bytes).min(all)).unwrap_or(u32::MAX);
     Arc::clone(credits)
         .acquire_many_owned(units)
         .await
         .ok()
-        .map(Credit)
+        .map(|all| Credit { own, all })
 }

@@ -75,8 +75,11 @@ pub enum CloseReason {
     ClosedHere,
 }
 
-/// The share of [`INBOX_BYTES_MAX`] that messages not yet handled take. Drop it when they are.
+/// The share that messages not yet handled take: of [`INBOX_BYTES_MAX`], and of the two reads that one connection may have waiting. Drop it
+/// when they are handled.
 #[derive(Debug)]
-pub struct Credit(
-    #[allow(dead_code, reason = "held to be dropped")] pub(super) OwnedSemaphorePermit,
-);
+#[allow(dead_code, reason = "held to be dropped")]
+pub struct Credit {
+    pub(super) own: OwnedSemaphorePermit,
+    pub(super) all: OwnedSemaphorePermit,
+}
