@@ -321,7 +321,6 @@ impl Delta {
         db.prepare_cached("UPDATE job SET eventlog = eventlog || ?2 WHERE id = ?1")?
             .execute(params![id, lines])
     }
-
 }
 
 /// A job that is purged: its row, its tail, its use of the blobs.

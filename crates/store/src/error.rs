@@ -100,8 +100,34 @@ pub enum ReadError {
         floor: job::Seq,
     },
     /// SQLite failed.
-    #[error("cannot read the store: {0}")]
+    #[error("cannot read the store: {0}{remedy}", remedy = remedy(.0))]
     Sqlite(#[from] rusqlite::Error),
+}
+
+fn remedy(error: &rusqlite::Error) -> &'static str {
+    if is_damage(error) {
+        ": see weir store check, then weir store recover"
+    } else {
+        ""
+    }
+}
+
+/// Whether SQLite says that the file is broken here, and not that it cannot be read now.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqliteFailure(code, _) => {
+            matches!(
+                code.code,
+                rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+            ) || code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
+                || code.extended_code == rusqlite::ffi::SQLITE_IOERR_READ
+        }
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::InvalidColumnType(..) => true,
+        _ => false,
+    }
 }
 
 /// What is wrong with one row or line.
@@ -125,11 +151,59 @@ pub enum Corrupt {
     /// The jobspec the row names is not there.
     #[error("the jobspec is missing")]
     NoJobspec,
-    /// A column holds another type than the schema says.
-    #[error("column {column} holds an unexpected type")]
+    /// A column holds what the schema does not allow there.
+    #[error("column {column}: {met} cannot stand there")]
     Column {
         /// The column.
         column: &'static str,
+        /// What it holds.
+        met: String,
+    },
+    /// The jobspec, R or `J` is not what it was.
+    #[error("{what} cannot be read: {detail}")]
+    NotJson {
+        /// Which.
+        what: &'static str,
+        /// What the parser says.
+        detail: String,
+    },
+    /// The row and the entries disagree on whether the job has ended.
+    #[error(
+        "the row says that the job is {}, its entries that it {}",
+        if *active { "active" } else { "inactive" },
+        cleaned.map_or_else(|| "has not ended".to_owned(), |seq| format!("ended with seq {seq}"))
+    )]
+    State {
+        /// What the row says.
+        active: bool,
+        /// The entry that ended it.
+        cleaned: Option<job::Seq>,
+    },
+    /// The file's pages that hold it cannot be read.
+    #[error("its page of the file cannot be read: {detail}")]
+    Page {
+        /// What SQLite says.
+        detail: String,
+    },
+    /// Entries are in no copy: neither in the log nor in the archive.
+    #[error(
+        "seq {first} to {last} are lost: {entries} of their entries are neither in the log nor in the archive"
+    )]
+    Lost {
+        /// The first seq looked for.
+        first: job::Seq,
+        /// The last one.
+        last: job::Seq,
+        /// How many were not found.
+        entries: usize,
+    },
+    /// Rows of the log are not there.
+    #[error("the log has no rows for seq {first} to {last}")]
+    Gap {
+        /// The first seq that is missing.
+        first: job::Seq,
+        /// The last one.
+        last: job::Seq,
     },
 }
 

@@ -20,15 +20,19 @@
 //! [`schema`] and in `rfc/6_store.md`.
 
 mod apply;
+mod archive;
 mod batch;
 mod blobs;
 mod ended;
 mod error;
 mod examine;
+mod jobrow;
 mod lock;
+mod log;
 mod reader;
 mod recover;
 mod rows;
+mod scans;
 pub mod schema;
 mod stored;
 mod writer;
@@ -38,7 +42,7 @@ pub use ended::Ended;
 pub use error::{Corrupt, OpenError, ReadError};
 pub use reader::{PAGE_BYTES_MAX, PAGE_ROWS_MAX, Reader, ReaderFactory};
 pub use recover::Recovered;
-pub use stored::{CURSOR_START, Damage, JobsPage, LogPage, Scope, StoredJob};
+pub use stored::{CURSOR_START, Damage, FoundJob, JobsPage, LogPage, Scope, StoredJob};
 pub use writer::{
     Event, QUEUE_BATCHES_MAX, Rejected, Store, StoreOptions, TRANSACTION_ENTRIES_MAX, Unwritten,
     Writer,

@@ -9,8 +9,9 @@ use std::path::Path;
 use job::{JobId, Seq, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
-use crate::error::OpenError;
-use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql};
+use crate::archive;
+use crate::error::{OpenError, is_damage};
+use crate::rows::{bytes_at, id_from_sql, parse_lines};
 
 /// What the meta keys of the store itself start with.
 pub(crate) const KEY_PREFIX: &str = "store.";
@@ -59,12 +60,13 @@ pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenErr
         .remove(KEY_MAX_JOBID)
         .and_then(|text| text.parse().ok())
         .map_or(JobId(0), JobId);
-    let newest: Option<i64> = db
-        .query_row("SELECT max(last_seq) FROM log", [], |row| row.get(0))
-        .map_err(refused)?;
+    // The log says how far it goes. If its end is lost, the archive knows better: no seq may be given twice.
+    let of_log = archive::newest_of_log(db).map_err(refused)?;
+    let newest =
+        archive::newest_seq(db, of_log.map_or(floor, |seq| seq.max(floor))).map_err(refused)?;
     Ok(Recovered {
         epoch,
-        newest_seq: newest.map_or(floor, seq_from_sql),
+        newest_seq: newest,
         floor,
         max_jobid: max_jobid(db).map_err(refused)?.max(purged),
         last_timestamp: last_timestamp(db).map_err(refused)?,
@@ -72,10 +74,24 @@ pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenErr
     })
 }
 
+/// What is no text is left out, as if it had never been set.
 fn read_meta(db: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Error> {
-    db.prepare("SELECT key, value FROM meta")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect()
+    let mut meta = BTreeMap::new();
+    let mut rows = db.prepare("SELECT key, value FROM meta")?;
+    let mut rows = rows.query([])?;
+    while let Some(row) = rows.next()? {
+        let read = |at| row.get::<_, String>(at);
+        match (read(0), read(1)) {
+            (Ok(key), Ok(value)) => drop(meta.insert(key, value)),
+            (key, Ok(_) | Err(_)) => {
+                tracing::error!(
+                    key = key.ok(),
+                    "a key of the store's meta table is not text: left out"
+                );
+            }
+        }
+    }
+    Ok(meta)
 }
 
 /// Sets one key of the meta table; one with an empty value goes.
@@ -116,12 +132,19 @@ pub(crate) fn raise_max_jobid(db: &Connection, id: JobId) -> Result<(), rusqlite
     Ok(())
 }
 
-/// Ids are compared as the unsigned numbers they are; SQLite's integers are signed.
+/// Ids are compared as the unsigned numbers they are; SQLite's integers are signed. If the end of the table is lost, an index knows.
 fn max_jobid(db: &Connection) -> Result<JobId, rusqlite::Error> {
-    let high: Option<i64> =
-        db.query_row("SELECT max(id) FROM job WHERE id < 0", [], |row| row.get(0))?;
-    let low: Option<i64> = db.query_row("SELECT max(id) FROM job", [], |row| row.get(0))?;
-    Ok(high.or(low).map_or(JobId(0), id_from_sql))
+    let ask = |sql: &str| db.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
+    let max = |table: &str| -> Result<Option<i64>, rusqlite::Error> {
+        let high = ask(&format!("SELECT max(id) FROM {table} WHERE id < 0"))?;
+        let low = ask(&format!("SELECT max(id) FROM {table}"))?;
+        Ok(high.or(low))
+    };
+    let found = match max("job") {
+        Err(error) if is_damage(&error) => max("job INDEXED BY job_user")?,
+        found => found?,
+    };
+    Ok(found.map_or(JobId(0), id_from_sql))
 }
 
 /// The newest timestamp that can be read: of the last row of the log, or else of the job table.
@@ -132,8 +155,12 @@ fn last_timestamp(db: &Connection) -> Result<Timestamp, rusqlite::Error> {
             [],
             |row| Ok(bytes_at(row, 0, "lines")),
         )
-        .optional()?
-        .and_then(|read| read.ok().flatten());
+        .optional();
+    let lines = match lines {
+        Ok(read) => read.and_then(|read| read.ok().flatten()),
+        Err(error) if is_damage(&error) => None,
+        Err(error) => return Err(error),
+    };
     let newest = lines.and_then(|lines| {
         let (entries, _) = parse_lines(&lines);
         entries
@@ -145,12 +172,16 @@ fn last_timestamp(db: &Connection) -> Result<Timestamp, rusqlite::Error> {
     if let Some(timestamp) = newest {
         return Ok(timestamp);
     }
-    let t: Option<f64> = db.query_row(
-        "SELECT max(max(t_submit), coalesce(max(t_inactive), 0)) FROM job",
+    let t = db.query_row(
+        "SELECT max(max(t_submit), coalesce(max(t_inactive), 0)) FROM job WHERE typeof(t_submit) = 'real' AND typeof(t_inactive) IN ('real', 'null')",
         [],
-        |row| row.get(0),
-    )?;
-    Ok(Timestamp(t.unwrap_or(0.0)))
+        |row| row.get::<_, Option<f64>>(0),
+    );
+    match t {
+        Ok(t) => Ok(Timestamp(t.unwrap_or(0.0))),
+        Err(error) if is_damage(&error) => Ok(Timestamp(0.0)),
+        Err(error) => Err(error),
+    }
 }
 
 fn new_epoch() -> Result<String, rustix::io::Errno> {

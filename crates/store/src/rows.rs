@@ -47,7 +47,10 @@ pub(crate) fn bytes_at(
             Ok(Some(Bytes::copy_from_slice(bytes)))
         }
         Ok(ValueRef::Null) => Ok(None),
-        Ok(ValueRef::Integer(_) | ValueRef::Real(_)) | Err(_) => Err(Corrupt::Column { column }),
+        Ok(ValueRef::Integer(_) | ValueRef::Real(_)) | Err(_) => Err(Corrupt::Column {
+            column,
+            met: "a number".to_owned(),
+        }),
     }
 }
 

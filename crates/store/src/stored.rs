@@ -51,6 +51,9 @@ pub struct Damage {
     pub what: Corrupt,
 }
 
+/// A job that is there: whole, or what is wrong with it.
+pub type FoundJob = Result<StoredJob, Damage>;
+
 /// Which jobs a scan is about, and so in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -89,6 +92,7 @@ pub struct LogPage {
     pub entries: Vec<Entry>,
     /// The page is complete up to here; read on from it. Equal to the cursor when there is nothing newer.
     pub upto: Seq,
-    /// What could not be read.
+    /// What could not be read. Entries of the log among it are in the page all the same, from the archive; those that are not there
+    /// either, and no purge explains it, are told with [`Corrupt::Lost`].
     pub damaged: Vec<Damage>,
 }

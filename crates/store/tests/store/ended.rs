@@ -58,7 +58,6 @@ fn jobs_beyond_a_limit_are_found_in_the_order_they_ended() {
     assert_eq!(find(beyond(Some(t(7)), Some(1)), 10), (vec![3, 7], 2));
     assert_eq!(find(beyond(Some(t(5)), Some(4)), 10), (vec![3, 7], 2));
     // A result that was taken is kept from nothing.
-    drop(find);
     let event = crate::world::plain("wait", 1.0);
     let entry = world.entry(Source::System, 1, &event);
     world.store(Batch {

@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) recovered: Recovered,
     pub(crate) events: Receiver<Event>,
     pub(crate) seq: Seq,
+    /// Owners of the jobs submitted here that are not user 1000's.
+    owners: std::collections::HashMap<u64, u32>,
 }
 
 impl World {
@@ -49,6 +51,7 @@ impl World {
             recovered,
             events,
             seq,
+            owners: std::collections::HashMap::new(),
         }
     }
 
@@ -59,11 +62,15 @@ impl World {
     pub(crate) fn entry(&mut self, source: Source, eventlog_seq: u32, json: &str) -> Arc<Entry> {
         self.seq = self.seq.next();
         let event = JobEvent::parse(json.as_bytes()).unwrap();
+        let owner = match source {
+            Source::Job(id) => self.owners.get(&id.0).copied().unwrap_or(1000),
+            Source::Resource | Source::System => 1000,
+        };
         Arc::new(Entry::new(
             self.seq,
             source,
             eventlog_seq,
-            1000,
+            owner,
             true,
             &event,
             Attach::None,
@@ -73,6 +80,7 @@ impl World {
     /// A new job with its submit and one more entry.
     pub(crate) fn submit(&mut self, id: u64, userid: u32, flags: u32, batch: &mut Batch) {
         let t = time(self.seq.0 + 1);
+        self.owners.insert(id, userid);
         let submit = format!(
             r#"{{"timestamp":{t},"name":"submit","context":{{"userid":{userid},"urgency":16,"flags":{flags},"version":1}}}}"#
         );
