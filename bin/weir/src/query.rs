@@ -343,6 +343,8 @@ fn operator(name: &str, values: &[String], now: f64) -> anyhow::Result<Value> {
                 }
                 let time = when::instant(rest, now)
                     .map_err(|error| usage(format!("{name}:{value}: {error}")))?;
+                // job-info knows no times before 1970, and no job has one: `>-99999d` is any.
+                let time = time.max(0.0);
                 parts.push(json!({name: [format!("{comparison}{time:?}")]}));
             }
             joined("and", parts)
@@ -404,6 +406,13 @@ mod tests {
             r#"{"and":[{"t_submit":[">100.0"]},{"t_submit":["<200.5"]}]}"#
         );
         assert_eq!(constraint("name:and"), r#"{"name":["and"]}"#);
+    }
+
+    #[test]
+    fn a_time_before_1970_is_one_that_job_info_takes() {
+        for text in ["t_run:>-99999d", "t_run:>1011-11-14"] {
+            assert_eq!(constraint(text), r#"{"t_run":[">0.0"]}"#, "{text}");
+        }
     }
 
     #[test]
