@@ -10,7 +10,7 @@ BIN := $(BIN_$(PROFILE))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PROVE_JOBS ?= 2
 
-.PHONY: help demo run check bench install deps build debug fmt clippy doc unit prove clean
+.PHONY: help demo run check fuzz bench install deps build debug fmt clippy doc unit prove clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ unit: debug
 
 prove: debug ## the shell tests, each in an instance of its own
 	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer --exec 'timeout 600 sh' t/
+
+fuzz: ## each fuzzer for MINUTES=10, one after another; needs a nightly toolchain, installs cargo-fuzz
+	@bash fuzz/run $(or $(MINUTES),10) $(TARGETS)
 
 bench: build ## every benchmark, as one table
 	@WEIR_BIN=$(CURDIR)/$(BIN) $(BIN)/weir-bench $(BENCH_ARGS)

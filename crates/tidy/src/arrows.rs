@@ -5,7 +5,7 @@
 use crate::{Finding, Findings, PURE};
 
 /// A crate of `crates/`, and the crates of this workspace it may use.
-pub const ARROWS: [(&str, &[&str]); 12] = [
+pub const ARROWS: [(&str, &[&str]); 13] = [
     ("wire", &[]),
     ("job", &[]),
     ("protocol", &["wire", "job"]),
@@ -18,6 +18,10 @@ pub const ARROWS: [(&str, &[&str]); 12] = [
     ("rpc", &["wire"]),
     ("logs", &[]),
     ("tidy", &[]),
+    (
+        "fuzzed",
+        &["wire", "job", "protocol", "router", "manager", "info"],
+    ),
 ];
 
 /// What no pure crate may depend on.
