@@ -10,7 +10,7 @@
 //! that includes the newest mark before it; with `after`, from one that includes that seq.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -50,6 +50,8 @@ pub(crate) const FILES_POLL: Duration = Duration::from_millis(500);
 pub(crate) struct Waiting {
     pub(crate) caller: Caller,
     pub(crate) attrs: Attrs,
+    /// The list held the job when the wait began.
+    pub(crate) was_listed: bool,
 }
 
 /// Everything job-info is.
@@ -72,7 +74,13 @@ pub(crate) struct Info {
     pub(crate) lookups: u64,
     pub(crate) update_lookups: u64,
     pub(crate) requests: u64,
+    /// The next stream must begin at the start.
     pub(crate) from_start: bool,
+    /// Why the last stream could not be followed; until one has caught up.
+    pub(crate) poison: Option<Box<str>>,
+    pub(crate) poisonings: u64,
+    /// Jobs whose setting aside was told.
+    pub(crate) aside_logged: BTreeSet<JobId>,
     pub(crate) warned: bool,
 }
 
@@ -109,6 +117,9 @@ impl Info {
             update_lookups: 0,
             requests: 0,
             from_start: false,
+            poison: None,
+            poisonings: 0,
+            aside_logged: BTreeSet::new(),
             warned: false,
         }
     }
@@ -116,17 +127,39 @@ impl Info {
     /// Seconds since the list last followed its journal; `None` while it does.
     pub(crate) fn stale_seconds(&self) -> Option<f64> {
         self.link
-            .down_since
+            .stale_since(Instant::now())
             .map(|since| since.elapsed().as_secs_f64())
     }
 
-    /// Appends `,"seq":N`, and `,"stale":F` while the list does not follow its journal.
+    /// The refusal for a job that the list does not hold.
+    pub(crate) fn absent(&self, caller: &Caller, id: JobId) -> Refusal {
+        match self.projection.jobs().set_aside().why(id) {
+            // Whose it is may not be known.
+            Some(why) if !self.config.private || caller.cred().is_owner() => Refusal::new(
+                errno::EIO,
+                format!("job {id} is set aside: {why}; see 'weir store check'"),
+            ),
+            _ => Refusal::bare(errno::ENOENT),
+        }
+    }
+
+    /// Whether this job is set aside and the caller may read what is stored of it.
+    pub(crate) fn is_aside_for_owner(&self, caller: &Caller, id: JobId) -> bool {
+        caller.cred().is_owner() && self.projection.jobs().set_aside().contains(id)
+    }
+
+    /// Appends `,"seq":N`, `,"stale":F` while the list does not follow its journal, and `,"set_aside":N` if it lacks jobs.
     pub(crate) fn write_freshness(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"seq\":");
         row::integer(out, self.projection.applied());
         if let Some(age) = self.stale_seconds() {
             out.extend_from_slice(b",\"stale\":");
             row::real(out, age);
+        }
+        let aside = self.projection.jobs().set_aside().len();
+        if aside > 0 {
+            out.extend_from_slice(b",\"set_aside\":");
+            row::integer(out, aside as u64);
         }
     }
 
@@ -166,6 +199,10 @@ impl Info {
         };
         if open && need <= self.projection.applied() {
             return self.serve(method, &caller, payload.as_deref().unwrap_or_default());
+        }
+        if let (false, Some(reason)) = (self.projection.is_served(), &self.poison) {
+            let text = format!("there is no list: {reason}; it is tried again");
+            return self.out.refuse(&caller, &Refusal::new(errno::EAGAIN, text));
         }
         if !self.hold.add(&caller, payload, need, now) {
             self.out.refuse(

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!  link_up ─► service.add ×2, journal after the cursor ─► fold ─► waits that are ripe, followers, held requests
-//!     ▲                        │ ESTALE: from the start, aside       │
+//!     ▲                        │ ESTALE: from the start, aside       │ cannot be folded: poisoned
 //!  timer ◄── link_lost ◄───────┴─ any other end of the stream ◄──────┘
 //! ```
-//! What is folded is `info`'s matter; when to try again is [`crate::link`]'s.
+//! A poisoned stream is over: nothing that comes behind is folded, the last list stays and says that it is stale, the next stream
+//! begins from the start. What is folded is `info`'s matter; when to try again is [`crate::link`]'s.
 
 use std::time::Instant;
 
 use bytes::Bytes;
-use info::{FoldError, Folded, Form};
+use info::{Folded, Form};
 use job::JobId;
 use rpc::client::Sender;
 use wire::{Response, errno};
@@ -23,6 +24,9 @@ use crate::{
     peer::{Refusal, Via},
     streams::Body,
 };
+
+/// Most jobs that are named in the log when they are set aside together.
+const ASIDE_LOGGED_MAX: usize = 100;
 
 /// One live entry, for the followers of its job.
 #[derive(Debug)]
@@ -156,7 +160,7 @@ impl Info {
             return match refusal {
                 Some(refusal) => {
                     self.link.take_call(response.matchtag);
-                    self.journal_ended(form, &refusal);
+                    self.journal_ended(form, &refusal, now);
                 }
                 None => self.fold(form, response.payload.as_ref(), now),
             };
@@ -199,13 +203,16 @@ impl Info {
     }
 
     /// The journal stream ended. What follows depends on the reason.
-    fn journal_ended(&mut self, form: Form, refusal: &Refusal) {
+    fn journal_ended(&mut self, form: Form, refusal: &Refusal, now: Instant) {
+        let was_live = self.projection.is_live();
+        self.projection.cut();
+        self.link.not_following(now);
         let text = refusal
             .text
             .as_deref()
             .unwrap_or(errno::text(refusal.errnum));
         match (form, refusal.errnum) {
-            (Form::Native, errno::ENOSYS) if !self.projection.is_live() => {
+            (Form::Native, errno::ENOSYS) if !was_live => {
                 tracing::info!("the broker has no native journal: following Flux's");
                 self.link.form = Form::Flux;
                 self.projection.begin_fresh(Form::Flux);
@@ -237,10 +244,32 @@ impl Info {
         }
     }
 
+    /// The stream cannot be followed: nothing that comes behind is looked at, and the list is built anew.
+    fn poisoned(&mut self, reason: &dyn std::fmt::Display, now: Instant) {
+        let reason = reason.to_string();
+        if self.poison.as_deref() == Some(reason.as_str()) {
+            tracing::debug!(reason, "the journal still cannot be followed");
+        } else {
+            tracing::error!(
+                reason,
+                "the journal cannot be followed: the list stays as it was; it will be built anew"
+            );
+        }
+        self.poison = Some(reason.into());
+        self.poisonings += 1;
+        self.from_start = true;
+        self.link
+            .forget_calls(|call| matches!(call, Call::Journal(_)));
+        self.link.note_trouble();
+        self.link.not_following(now);
+        self.projection.cut();
+        self.give_up_connection();
+    }
+
     fn fold(&mut self, form: Form, payload: Option<&Bytes>, now: Instant) {
+        self.link.heard(now);
         let Some(Ok(json)) = payload.map(wire::json_bytes) else {
-            tracing::warn!("a journal response without JSON");
-            return self.give_up_connection();
+            return self.poisoned(&"a response without JSON", now);
         };
         let mut lines = Vec::new();
         let followers = &self.followers;
@@ -261,20 +290,54 @@ impl Info {
         };
         match folded {
             Ok(folded) => self.folded(&folded, &lines, now),
-            Err(error) => {
-                tracing::warn!(%error, "cannot follow this journal further; starting over");
-                self.link.note_trouble();
-                self.from_start =
-                    matches!(error, FoldError::Epoch { .. } | FoldError::Malformed(_));
-                self.give_up_connection();
+            Err(error) => self.poisoned(&error, now),
+        }
+    }
+
+    /// Names the jobs that were set aside, each once.
+    fn log_set_aside(&mut self) {
+        let aside = self.projection.jobs().set_aside();
+        self.aside_logged.retain(|id| aside.contains(*id));
+        let new = aside
+            .iter()
+            .filter(|(id, _)| !self.aside_logged.contains(id));
+        let new: Vec<_> = new.map(|(id, why)| (id, why.to_string())).collect();
+        for (id, why) in new.iter().take(ASIDE_LOGGED_MAX) {
+            tracing::warn!(job = %id, id = id.0, why, "set aside: the list goes on without this job");
+        }
+        if let Some(more) = new
+            .len()
+            .checked_sub(ASIDE_LOGGED_MAX)
+            .filter(|more| *more > 0)
+        {
+            tracing::warn!(more, "jobs more are set aside");
+        }
+        self.aside_logged.extend(new.into_iter().map(|(id, _)| id));
+    }
+
+    /// Ends the waits for a job that was in the list and is not any more: it will not come back. Those that wait for one that the
+    /// list has not held yet go on.
+    fn end_waits(&mut self, id: JobId) {
+        let is_aside = self.projection.jobs().set_aside().contains(id);
+        for (states, waiting) in self.waiters.take_job(id) {
+            if waiting.was_listed || is_aside {
+                let refusal = self.absent(&waiting.caller, id);
+                self.out.refuse(&waiting.caller, &refusal);
+            } else {
+                // There was room for it a moment ago.
+                let _ = self.waiters.add(id, states, waiting);
             }
         }
     }
 
     fn folded(&mut self, folded: &Folded, lines: &[Line], now: Instant) {
+        if folded.caught_up || self.projection.jobs().set_aside().len() != self.aside_logged.len() {
+            self.log_set_aside();
+        }
         if folded.caught_up {
             self.link.caught_up();
             self.from_start = false;
+            self.poison = None;
             self.warned = false;
             tracing::info!(
                 jobs = self.projection.jobs().len(),
@@ -325,12 +388,19 @@ impl Info {
             for stream in self.followers.get(id).into_iter().flatten() {
                 self.streams.wake(*stream);
             }
-            // Waits for a job that was there and is gone: it will not come back.
             if !self.waiters.is_empty() && self.projection.jobs().get(*id).is_none() {
-                for waiting in self.waiters.take_job(*id) {
-                    self.out
-                        .refuse(&waiting.caller, &Refusal::bare(errno::ENOENT));
-                }
+                self.end_waits(*id);
+            }
+        }
+        if folded.swapped && !self.waiters.is_empty() {
+            let jobs = self.projection.jobs();
+            let gone: Vec<JobId> = self
+                .waiters
+                .jobs()
+                .filter(|id| jobs.get(*id).is_none())
+                .collect();
+            for id in gone {
+                self.end_waits(id);
             }
         }
         if folded.swapped || !folded.changed.is_empty() {

@@ -35,6 +35,8 @@ pub(crate) struct GuestWatch {
     wait: bool,
     /// The job was over when it was asked for.
     was_over: bool,
+    /// The list has held the job since this began.
+    was_listed: bool,
 }
 
 impl GuestWatch {
@@ -56,7 +58,13 @@ impl GuestWatch {
             sentinel,
             wait,
             was_over,
+            was_listed: false,
         }
+    }
+
+    /// The list holds the job.
+    pub(crate) fn is_listed(&mut self) {
+        self.was_listed = true;
     }
 
     pub(crate) fn job(&self) -> JobId {
@@ -113,6 +121,14 @@ impl GuestWatch {
 }
 
 impl Info {
+    /// Whether a job that the list does not hold can never be in it. Ids rise: whoever is not there below the newest is gone.
+    pub(crate) fn will_never_be(&self, id: JobId) -> bool {
+        let jobs = self.projection.jobs();
+        self.link.form == info::Form::Native
+            && self.projection.is_live()
+            && (id <= jobs.newest() || jobs.set_aside().contains(id))
+    }
+
     /// Whether a job's processes are over and all they wrote is there. A job the list does not hold counts as over.
     pub(crate) fn is_over(&self, id: JobId) -> bool {
         self.projection.jobs().get(id).is_none_or(|record| {
@@ -128,8 +144,13 @@ impl Info {
                 return Step::Done;
             }
             // It is waited for, and not there yet.
-            None if watch.wait && watch.file.is_none() => return Step::Idle,
-            Some(true) | None => {}
+            None if !watch.was_listed && !self.will_never_be(watch.id) => return Step::Idle,
+            // Purged, or set aside. What was not sent yet is lost with it, so this is not the usual end.
+            None => {
+                self.out.refuse(caller, &self.absent(caller, watch.id));
+                return Step::Done;
+            }
+            Some(true) => watch.was_listed = true,
         }
         let over = self.is_over(watch.id);
         let lines = match watch.open() {

@@ -27,6 +27,10 @@ use crate::{methods::SERVICES, peer::Caller, streams::StreamId};
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// Longest time between two attempts while the socket is not there, or nobody serves it.
 pub(crate) const ABSENT_BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// The journal says something every five seconds at least. A list that heard nothing for longer than this may be behind.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(8);
+/// A stream that was followed for so long is in no trouble any more.
+const TROUBLE_OVER: Duration = Duration::from_secs(60);
 /// Most requests of our own that may be unanswered at a time.
 pub(crate) const CALLS_MAX: usize = 16_384;
 
@@ -67,7 +71,11 @@ pub(crate) struct Link {
     /// Attempts to connect so far.
     pub(crate) attempts: u64,
     /// Since when the list does not follow its journal.
-    pub(crate) down_since: Option<Instant>,
+    down_since: Option<Instant>,
+    /// When the journal last said something.
+    heard: Instant,
+    /// When a stream last caught up.
+    caught_up: Option<Instant>,
     pub(crate) form: Form,
     names: [bool; SERVICES.len()],
     calls: HashMap<u32, Call>,
@@ -85,6 +93,8 @@ impl Link {
             up: false,
             attempts: 0,
             down_since: Some(now),
+            heard: now,
+            caught_up: None,
             form: Form::Native,
             names: [false; SERVICES.len()],
             calls: HashMap::new(),
@@ -113,7 +123,11 @@ impl Link {
     /// The connection is gone, or there was none. Gives out what was not answered.
     pub(crate) fn lost(&mut self, how: Lost, now: Instant) -> Vec<Call> {
         self.up = false;
-        self.down_since.get_or_insert(now);
+        self.not_following(now);
+        let since = self.caught_up.take();
+        if since.is_some_and(|since| now.duration_since(since) >= TROUBLE_OVER) {
+            self.trouble = false;
+        }
         self.names = [false; SERVICES.len()];
         self.due = Some(now + self.pause(how));
         self.calls.drain().map(|(_, call)| call).collect()
@@ -123,9 +137,28 @@ impl Link {
     /// that it cannot be followed: a list built anew once a second would be a burden on everybody.
     pub(crate) fn caught_up(&mut self) {
         self.down_since = None;
+        self.caught_up = Some(self.heard);
         if !self.trouble {
             self.backoff = self.interval;
         }
+    }
+
+    /// The list does not follow its journal from here on.
+    pub(crate) fn not_following(&mut self, now: Instant) {
+        self.down_since.get_or_insert(now);
+    }
+
+    /// The journal said something.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Since when the list may not be what the journal says; `None` while it is.
+    pub(crate) fn stale_since(&self, now: Instant) -> Option<Instant> {
+        // Flux's form has no progress: there silence says nothing.
+        let silent =
+            self.form == Form::Native && now.saturating_duration_since(self.heard) > SILENCE_MAX;
+        self.down_since.or(silent.then_some(self.heard))
     }
 
     /// The stream could not be followed.

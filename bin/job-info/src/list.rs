@@ -284,6 +284,7 @@ impl Info {
                 Err(Refusal::bare(errno::ENOENT))
             }
             Some(_) => self.answer_or_wait(caller.clone(), id, states, attrs),
+            None if self.projection.jobs().set_aside().contains(id) => Err(self.absent(caller, id)),
             None => self.ask_for_unknown(caller, id, states, attrs),
         }
     }
@@ -298,7 +299,11 @@ impl Info {
         if waiters::is_ripe(self.projection.jobs(), id, states) {
             return self.answer_id(&caller, id, &attrs);
         }
-        let waiting = Waiting { caller, attrs };
+        let waiting = Waiting {
+            was_listed: self.projection.jobs().get(id).is_some(),
+            caller,
+            attrs,
+        };
         self.waiters
             .add(id, states, waiting)
             .map_err(|full| Refusal::new(errno::EAGAIN, full.to_string()))
@@ -385,7 +390,7 @@ impl Info {
             .filter(|record| self.may_see(caller, record.job().userid));
         let (group, rank) = seen
             .and_then(|_| jobs.rank(id))
-            .ok_or(Refusal::bare(errno::ENOENT))?;
+            .ok_or_else(|| self.absent(caller, id))?;
         let answer = RankResponse {
             id,
             group: group.name().into(),

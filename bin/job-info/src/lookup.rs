@@ -161,6 +161,11 @@ impl Info {
         flags: i64,
     ) -> Result<(), Refusal> {
         match self.may_read(caller, id) {
+            // What the job-manager can still read of it is the owner's to see.
+            None if self.is_aside_for_owner(caller, id) => {}
+            None if self.projection.jobs().set_aside().contains(id) => {
+                return Err(self.absent(caller, id));
+            }
             None => return Err(Refusal::new(errno::ENOENT, "invalid job id")),
             Some(false) => {
                 return Err(Refusal::new(

@@ -18,6 +18,9 @@ use crate::{
 /// Shortest time between two answers of one followed `job-stats`.
 pub(crate) const STATS_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Most jobs set aside that `stats-get` names.
+const ASIDE_NAMED_MAX: usize = 32;
+
 /// A followed `job-stats`.
 #[derive(Debug, Default)]
 pub(crate) struct StatsWatch {
@@ -123,7 +126,13 @@ impl Info {
         self.refuse_private(caller)?;
         let jobs = self.projection.jobs();
         let counters = self.projection.counters();
-        let answer = json!({
+        let aside = jobs.set_aside();
+        let named: Vec<_> = aside
+            .iter()
+            .take(ASIDE_NAMED_MAX)
+            .map(|(id, why)| json!({"id": id, "why": why.to_string()}))
+            .collect();
+        let mut answer = json!({
             "jobs": {
                 "pending": jobs.group_len(Group::Pending),
                 "running": jobs.group_len(Group::Running),
@@ -139,6 +148,8 @@ impl Info {
                 "duplicates": counters.duplicates,
                 "unknown": counters.unknown,
                 "invalid": counters.invalid,
+                "aside": counters.aside,
+                "poisonings": self.poisonings,
                 "gaps": counters.gaps,
                 "rebuilds": counters.rebuilds,
                 "reorder_passes": counters.reorder_passes,
@@ -150,7 +161,14 @@ impl Info {
             "streams": self.streams.len(),
             "connects": self.link.attempts,
             "heap_bytes": jobs.heap_bytes(),
+            "set_aside": {"count": aside.len(), "jobs": named},
         });
+        if let Some(age) = self.stale_seconds() {
+            answer["stale"] = json!(age);
+        }
+        if let Some(reason) = &self.poison {
+            answer["journal"]["poisoned"] = json!(reason);
+        }
         self.out.respond(caller, Some(json_payload(&answer)));
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Info {
         match self.may_read(caller, ask.id) {
             Some(true) => {}
             Some(false) => return Err(Refusal::bare(errno::EPERM)),
-            None => return Err(Refusal::bare(errno::ENOENT)),
+            None => return Err(self.absent(caller, ask.id)),
         }
         let watch = UpdateWatch {
             id: ask.id,
@@ -159,6 +159,10 @@ impl Info {
                 );
                 return Step::Done;
             }
+        }
+        if self.projection.jobs().get(watch.id).is_none() {
+            self.out.refuse(caller, &self.absent(caller, watch.id));
+            return Step::Done;
         }
         let over = self
             .projection

@@ -59,6 +59,8 @@ pub(crate) struct LogWatch {
     sent: usize,
     sentinel: bool,
     begun: bool,
+    /// The list has held the job since this began.
+    was_listed: bool,
 }
 
 fn is_clean(line: &[u8]) -> bool {
@@ -81,6 +83,7 @@ impl LogWatch {
             sent: 0,
             sentinel,
             begun: false,
+            was_listed: false,
         }
     }
 
@@ -206,25 +209,25 @@ impl Info {
         match self.may_read(caller, ask.id) {
             Some(true) => {}
             Some(false) => return Err(Refusal::bare(errno::EPERM)),
-            None if wait => {}
-            None => return Err(Refusal::bare(errno::ENOENT)),
+            None if wait && !self.will_never_be(ask.id) => {}
+            None => return Err(self.absent(caller, ask.id)),
         }
         let known = ask.path == "eventlog" || ask.path.starts_with("guest.");
         if !known && !wait {
             return Err(Refusal::bare(errno::ENOENT));
         }
         let body = if ask.path == "eventlog" {
-            Body::Log(LogWatch::new(ask.id, sentinel))
+            let mut watch = LogWatch::new(ask.id, sentinel);
+            watch.was_listed = self.projection.jobs().get(ask.id).is_some();
+            Body::Log(watch)
         } else {
             let over = self.is_over(ask.id);
-            Body::Guest(GuestWatch::new(
-                ask.id,
-                &ask.path,
-                self.guest_file(ask.id, &ask.path),
-                sentinel,
-                wait,
-                over,
-            ))
+            let place = self.guest_file(ask.id, &ask.path);
+            let mut watch = GuestWatch::new(ask.id, &ask.path, place, sentinel, wait, over);
+            if self.projection.jobs().get(ask.id).is_some() {
+                watch.is_listed();
+            }
+            Body::Guest(watch)
         };
         let is_guest = matches!(body, Body::Guest(_));
         let stream = self.open(caller, body)?;
@@ -242,15 +245,16 @@ impl Info {
         watch: &mut LogWatch,
     ) -> Step {
         match self.may_read(caller, watch.id) {
-            Some(true) => {}
+            Some(true) => watch.was_listed = true,
             Some(false) => {
                 self.out.refuse(caller, &Refusal::bare(errno::EPERM));
                 return Step::Done;
             }
-            // With the flag to wait, for a job that is not there yet; else it was purged meanwhile.
-            None if !watch.begun => return Step::Idle,
+            // With the flag to wait, for a job that is not there yet.
+            None if !watch.was_listed && !self.will_never_be(watch.id) => return Step::Idle,
+            // Purged, or set aside. What was not sent yet is lost with it, so this is not the usual end.
             None => {
-                self.out.end(caller);
+                self.out.refuse(caller, &self.absent(caller, watch.id));
                 return Step::Done;
             }
         }

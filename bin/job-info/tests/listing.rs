@@ -158,8 +158,9 @@ fn a03_list_id_waits_for_a_state_and_for_nothing_else() {
             broker.error(bad).await,
             (71, json!("invalid payload: invalid state specified"))
         );
-        let (alloc, end) = (feed.alloc(10), feed.end(10));
+        let alloc = feed.alloc(10);
         broker.play(&feed.live(&alloc));
+        let end = feed.end(10);
         broker.play(&feed.live(&end));
         assert_eq!(
             broker.answer(waits).await["job"],

@@ -19,6 +19,7 @@ use job::{Event, Job, JobId, JobResult, State};
 use roaring::RoaringBitmap;
 
 use crate::{
+    aside::{SetAside, Why},
     counts::Counts,
     derive,
     index::Index,
@@ -31,9 +32,13 @@ use crate::{
 
 /// Records in one block of the slab.
 const BLOCK_RECORDS: usize = 256;
+
+/// How maps by job id hash.
+pub(crate) type IdBuild = BuildHasherDefault<IdHasher>;
+
 /// Mixes the bits of a job id, which come from this instance's own generator.
 #[derive(Debug, Default, Clone, Copy)]
-struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -52,13 +57,15 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Why an event was passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why an event was not taken whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Skipped {
     /// No such job.
     Unknown,
     /// The event does not fit the job.
-    Invalid,
+    Invalid(job::Invalid),
+    /// It was applied, but the R that came with it is none.
+    BadR,
 }
 
 /// What the orders, the indexes and the counts hold of a job.
@@ -148,7 +155,7 @@ pub struct Settled {
 pub struct Jobs {
     slab: Vec<Vec<Option<Record>>>,
     free: Vec<Slot>,
-    by_id: HashMap<JobId, Slot, BuildHasherDefault<IdHasher>>,
+    by_id: HashMap<JobId, Slot, IdBuild>,
     pending: Order<PendingKey>,
     running: Order<TimedKey>,
     inactive: Order<TimedKey>,
@@ -159,6 +166,8 @@ pub struct Jobs {
     removed: Vec<JobId>,
     moves: AllMoves,
     replay: bool,
+    aside: SetAside,
+    newest: u64,
 }
 
 impl Jobs {
@@ -265,6 +274,18 @@ impl Jobs {
         &self.counts
     }
 
+    /// Jobs that have no row because they cannot be folded.
+    #[must_use]
+    pub fn set_aside(&self) -> &SetAside {
+        &self.aside
+    }
+
+    /// The highest id that was ever heard of, purged jobs included.
+    #[must_use]
+    pub fn newest(&self) -> JobId {
+        JobId(self.newest)
+    }
+
     /// Every slot that has a job in some group.
     #[must_use]
     pub(crate) fn all(&self) -> RoaringBitmap {
@@ -299,15 +320,10 @@ impl Jobs {
         self.get(id).map(|record| record.seen)
     }
 
-    /// Notes that an entry was there, though nothing could be made of it.
-    pub(crate) fn note_seen(&mut self, id: JobId, eventlog_seq: u32) {
-        let slot = self.by_id.get(&id).copied();
-        if let Some(record) = slot.and_then(|slot| self.record_mut(slot)) {
-            record.seen = record.seen.max(eventlog_seq);
-        }
-    }
-
-    /// Creates a job from its first event. Returns false when the event makes no job.
+    /// Creates a job from its first event.
+    ///
+    /// # Errors
+    /// [`job::Invalid`]: the event makes no job.
     pub(crate) fn submit(
         &mut self,
         id: JobId,
@@ -315,13 +331,12 @@ impl Jobs {
         jobspec: Option<&str>,
         r: Option<&str>,
         eventlog_seq: u32,
-    ) -> bool {
-        let Ok(job) = Job::new(id, event) else {
-            return false;
-        };
+    ) -> Result<(), job::Invalid> {
+        let job = Job::new(id, event)?;
         if self.by_id.len() >= SLOTS_MAX as usize {
-            return false;
+            return Ok(());
         }
+        self.newest = self.newest.max(id.0);
         let spec = self.specs.of_jobspec(jobspec, &self.index);
         let slot = self.free.pop().unwrap_or_else(|| {
             if self
@@ -360,8 +375,8 @@ impl Jobs {
             *place = Some(record);
         }
         self.by_id.insert(id, slot);
-        self.allocate(slot, r);
-        true
+        let _noted = self.allocate(slot, r);
+        Ok(())
     }
 
     /// Applies an event to its job.
@@ -380,12 +395,12 @@ impl Jobs {
         } else {
             record.seen.max(eventlog_seq)
         };
-        let _change = record.apply(event).map_err(|_| Skipped::Invalid)?;
+        let _change = record.apply(event).map_err(Skipped::Invalid)?;
         if let Some(spec) = record.updated_spec(event) {
             self.respec(slot, spec);
         }
-        if matches!(event.kind, job::EventKind::Alloc { .. }) {
-            self.allocate(slot, r);
+        if matches!(event.kind, job::EventKind::Alloc { .. }) && !self.allocate(slot, r) {
+            return Err(Skipped::BadR);
         }
         Ok(())
     }
@@ -395,14 +410,23 @@ impl Jobs {
         self.take(id).is_some()
     }
 
-    /// Takes a purged job out. Whether it was there.
-    pub(crate) fn purge(&mut self, id: JobId) -> bool {
-        match self.take(id) {
-            Some(record) => {
-                self.counts.purged(record.spec.queue.as_ref());
-                true
-            }
-            None => false,
+    /// Takes a purged job out.
+    pub(crate) fn purge(&mut self, id: JobId) {
+        self.newest = self.newest.max(id.0);
+        self.aside.remove(id);
+        let record = self.take(id);
+        self.counts.purged(
+            record
+                .as_ref()
+                .and_then(|record| record.spec.queue.as_ref()),
+        );
+    }
+
+    /// Sets a job aside: it has no row any more.
+    pub(crate) fn put_aside(&mut self, id: JobId, why: Why) {
+        self.newest = self.newest.max(id.0);
+        if self.aside.add(id, why) && self.take(id).is_none() && !self.replay {
+            self.removed.push(id);
         }
     }
 
@@ -590,16 +614,19 @@ impl Jobs {
         self.specs.release(&old, self.by_id.len());
     }
 
-    /// Notes a job's R, and once the job has entered RUN (one cancelled before that never does) indexes its nodes.
-    fn allocate(&mut self, slot: Slot, r: Option<&str>) {
+    /// Notes a job's R, and once the job has entered RUN (one cancelled before that never does) indexes its nodes. False if the R
+    /// is none.
+    fn allocate(&mut self, slot: Slot, r: Option<&str>) -> bool {
         let Some(record) = self.record_mut(slot) else {
-            return;
+            return true;
         };
+        let mut read = true;
         if record.allocation.is_none() {
             record.allocation = r.and_then(derive::allocation).map(Box::new);
+            read = r.is_none() || record.allocation.is_some();
         }
         let Some(nodes) = record.allocation().map(derive::nodes) else {
-            return;
+            return read;
         };
         for host in &nodes.hosts {
             self.index.add_host(host, slot);
@@ -607,5 +634,6 @@ impl Jobs {
         for rank in nodes.ranks {
             self.index.add_rank(rank, slot);
         }
+        read
     }
 }

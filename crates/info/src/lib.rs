@@ -11,7 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aside;
 pub mod constraint;
+mod continuity;
 pub mod counts;
 pub mod derive;
 pub mod index;
@@ -25,11 +27,13 @@ pub mod record;
 pub mod row;
 pub mod slots;
 mod specs;
+mod step;
 pub mod waiters;
 
 #[cfg(test)]
 mod tests;
 
+pub use aside::{SetAside, Why};
 pub use constraint::{Constraint, ConstraintError};
 pub use jobs::Jobs;
 pub use place::Group;

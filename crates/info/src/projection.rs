@@ -11,20 +11,24 @@
 //! Invariants: what is served is a whole list at every moment: a rebuild happens aside and is swapped in at its
 //! `caught_up`. An entry is applied once: one that comes again (its `eventlog_seq` is not past the job's) changes
 //! nothing and is counted. After each batch the orders, indexes and counts agree with the jobs, in one pass.
-//! Only a stream that is not the journal's at all (bad JSON, another epoch) is an error; an entry that makes no
-//! sense is counted and passed over.
+//!
+//! What cannot be folded costs as little as it can. An entry that makes no sense for its job costs that job: it is set aside. A
+//! response that cannot be part of this journal's stream (no JSON, another epoch, a seq that does not rise, entries missing) is
+//! an error: nothing of it is folded, nothing behind it may be, and the list must be built anew from the start.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use job::{Event, EventKind, JobId};
+use job::JobId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::jobs::Jobs;
+use crate::{aside::Why, continuity::Continuity, jobs::Jobs, step::Step};
 
 /// Name of the system event that lists purged jobs: `{"jobs":[ID…]}`.
 pub const PURGE_EVENT: &str = "purge";
+/// The log it is in.
+const SYSTEM_LOG: &str = "system";
 
 /// Why a stream cannot be followed further.
 #[derive(Debug, Error)]
@@ -43,6 +47,47 @@ pub enum FoldError {
     /// A batch while no stream was begun.
     #[error("journal batch before a stream was begun")]
     NotBegun,
+    /// The seq does not rise.
+    #[error("journal entry or batch {met} comes after {after}")]
+    Order {
+        /// What came.
+        met: u64,
+        /// What was there already.
+        after: u64,
+    },
+    /// Entries of a job are missing.
+    #[error("entry {met} of job {id} comes where its entry {expected} should")]
+    Gap {
+        /// The job.
+        id: JobId,
+        /// The entry that should come.
+        expected: u32,
+        /// The one that came.
+        met: u32,
+    },
+    /// A stream is resumed at another place than was asked for.
+    #[error("the journal goes on after {met}, not after {expected} as it was asked")]
+    Resumed {
+        /// The cursor.
+        expected: u64,
+        /// Where the stream is.
+        met: u64,
+    },
+    /// The end of a backlog that is no cursor.
+    #[error("a backlog ends without a seq")]
+    NoCursor,
+    /// Which jobs were purged cannot be read, so the list may hold them for ever.
+    #[error("purge entry {seq} cannot be read")]
+    Purge {
+        /// The entry.
+        seq: u64,
+    },
+    /// A job that was set aside can be read again.
+    #[error("job {id} is not set aside any more")]
+    Returned {
+        /// The job.
+        id: JobId,
+    },
 }
 
 /// What was folded, in numbers.
@@ -58,6 +103,8 @@ pub struct FoldCounters {
     pub unknown: u64,
     /// Entries that made no sense for their job, or could not be read.
     pub invalid: u64,
+    /// Entries passed over because their job is set aside.
+    pub aside: u64,
     /// Places where entries of a job were missing.
     pub gaps: u64,
     /// Whole lists swapped in after the first.
@@ -94,26 +141,26 @@ pub struct Seen<'a> {
 }
 
 #[derive(Deserialize)]
-struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     #[serde(borrow, default)]
     epoch: Cow<'a, str>,
-    seq: Option<u64>,
+    pub(crate) seq: Option<u64>,
     #[serde(default)]
     caught_up: bool,
+    #[serde(default)]
+    set_aside: Vec<u64>,
     mark: Option<u64>,
     #[serde(borrow, default)]
-    events: Vec<NativeEntry<'a>>,
+    pub(crate) events: Vec<NativeEntry<'a>>,
 }
 
 #[derive(Deserialize)]
-struct NativeEntry<'a> {
-    #[serde(default)]
-    seq: u64,
-    id: Option<u64>,
+pub(crate) struct NativeEntry<'a> {
+    pub(crate) seq: u64,
+    pub(crate) id: Option<u64>,
     #[serde(borrow, default)]
     log: Option<Cow<'a, str>>,
-    #[serde(default)]
-    eventlog_seq: u32,
+    pub(crate) eventlog_seq: u32,
     #[serde(default)]
     live: bool,
     #[serde(borrow)]
@@ -151,6 +198,7 @@ enum Phase {
         form: Form,
         aside: Box<Jobs>,
         epoch: Option<Box<str>>,
+        newest: u64,
     },
     Resuming,
     Live(Form),
@@ -166,6 +214,7 @@ pub struct Projection {
     applied: u64,
     mark: u64,
     counters: FoldCounters,
+    continuity: Continuity,
 }
 
 impl Default for Projection {
@@ -186,6 +235,7 @@ impl Projection {
             applied: 0,
             mark: 0,
             counters: FoldCounters::default(),
+            continuity: Continuity::default(),
         }
     }
 
@@ -242,6 +292,7 @@ impl Projection {
             form,
             aside: Box::new(Jobs::for_replay()),
             epoch: None,
+            newest: 0,
         };
     }
 
@@ -267,58 +318,70 @@ impl Projection {
         seen: &mut dyn FnMut(Seen<'_>),
     ) -> Result<Folded, FoldError> {
         let batch: Batch<'_> = serde_json::from_slice(json)?;
-        let (jobs, live) = match &mut self.phase {
+        match &mut self.phase {
             Phase::Down => return Err(FoldError::NotBegun),
-            Phase::Replaying { aside, epoch, .. } => {
+            Phase::Replaying {
+                aside,
+                epoch,
+                newest,
+                ..
+            } => {
                 check_epoch(epoch, &batch.epoch)?;
-                (aside.as_mut(), false)
+                let counters = &mut self.counters;
+                counters.batches += 1;
+                for entry in &batch.events {
+                    *newest = entry.seq.max(*newest);
+                    // A purge that cannot be read is no loss here: the jobs it names are not in a backlog.
+                    let _applied = fold_entry(entry, aside, counters);
+                }
             }
             Phase::Resuming | Phase::Live(_) => {
                 check_epoch(&mut self.epoch, &batch.epoch)?;
-                (&mut self.jobs, true)
-            }
-        };
-        self.counters.batches += 1;
-        for entry in &batch.events {
-            match (entry.id, entry.log.as_deref()) {
-                (Some(id), _) => {
-                    let step = Step {
-                        id: JobId(id),
-                        eventlog_seq: entry.eventlog_seq,
-                        live,
-                        json: entry.entry.get(),
-                        jobspec: entry.jobspec,
-                        r: entry.r,
-                    };
-                    if step.apply(jobs, &mut self.counters) && live {
-                        let (id, eventlog_seq) = (JobId(id), entry.eventlog_seq);
-                        seen(Seen {
-                            id,
-                            eventlog_seq,
-                            live_only: entry.live,
-                            json: entry.entry.get(),
-                        });
-                    }
+                if let Err(error) = self.continuity.check(&batch, &self.jobs, self.applied) {
+                    self.counters.gaps += 1;
+                    return Err(error);
                 }
-                (None, Some("system")) => system(jobs, entry.entry.get(), &mut self.counters),
-                // The resource log and logs of later versions are no part of a listing.
-                (None, _) => {}
-            }
-            if live {
-                self.applied = self.applied.max(entry.seq);
+                self.counters.batches += 1;
+                self.fold_live(&batch.events, seen);
+                if !batch.caught_up {
+                    self.applied = self.applied.max(batch.seq.unwrap_or(0));
+                }
             }
         }
         if let Some(mark) = batch.mark {
             self.mark = self.mark.max(mark);
         }
         if batch.caught_up {
-            return Ok(self.catch_up(batch.seq));
+            let seq = batch.seq.ok_or(FoldError::NoCursor)?;
+            return self.catch_up(seq, &batch.set_aside);
         }
-        if !live {
-            return Ok(Folded::default());
+        Ok(match self.phase {
+            Phase::Replaying { .. } => Folded::default(),
+            _ => self.settle(false),
+        })
+    }
+
+    /// Folds entries that follow the list. They have been looked at: [`Continuity::check`].
+    fn fold_live(&mut self, entries: &[NativeEntry<'_>], seen: &mut dyn FnMut(Seen<'_>)) {
+        for entry in entries {
+            let known = entry
+                .id
+                .is_some_and(|id| self.jobs.get(JobId(id)).is_some());
+            if entry.seq <= self.applied && !known {
+                // Of a job that is purged, or of a log.
+                self.counters.duplicates += 1;
+                continue;
+            }
+            if fold_entry(entry, &mut self.jobs, &mut self.counters) {
+                seen(Seen {
+                    id: JobId(entry.id.unwrap_or_default()),
+                    eventlog_seq: entry.eventlog_seq,
+                    live_only: entry.live,
+                    json: entry.entry.get(),
+                });
+            }
+            self.applied = self.applied.max(entry.seq);
         }
-        self.applied = self.applied.max(batch.seq.unwrap_or(0));
-        Ok(self.settle(false))
     }
 
     /// Folds one response of a Flux journal stream.
@@ -338,14 +401,13 @@ impl Projection {
         };
         self.counters.batches += 1;
         if message.id == -1 {
-            return Ok(self.catch_up(None));
+            return self.catch_up(0, &[]);
         }
         let id = JobId(u64::from_ne_bytes(message.id.to_ne_bytes()));
         for event in message.events {
             let step = Step {
                 id,
                 eventlog_seq: 0,
-                live,
                 json: event.get(),
                 jobspec: message.jobspec,
                 r: message.r,
@@ -366,32 +428,63 @@ impl Projection {
         })
     }
 
-    fn catch_up(&mut self, seq: Option<u64>) -> Folded {
+    /// The backlog, or the resumed stream, is at `seq`; `set_aside` names the jobs that the job-manager cannot read.
+    fn catch_up(&mut self, seq: u64, set_aside: &[u64]) -> Result<Folded, FoldError> {
         let form = match std::mem::replace(&mut self.phase, Phase::Down) {
             Phase::Replaying {
                 form,
                 mut aside,
                 epoch,
+                newest,
             } => {
+                if form == Form::Native && newest > seq {
+                    return Err(FoldError::Order {
+                        met: seq,
+                        after: newest,
+                    });
+                }
+                for &id in set_aside {
+                    aside.put_aside(JobId(id), Why::Told);
+                }
                 aside.settle_all();
                 self.jobs = *aside;
                 self.counters.rebuilds += u64::from(self.served);
                 self.served = true;
                 self.epoch = epoch;
-                self.applied = seq.unwrap_or(0);
+                self.applied = seq;
                 self.phase = Phase::Live(form);
-                return Folded {
+                return Ok(Folded {
                     caught_up: true,
                     swapped: true,
                     changed: Vec::new(),
-                };
+                });
             }
             Phase::Live(form) => form,
             Phase::Resuming | Phase::Down => Form::Native,
         };
+        if form == Form::Native {
+            if seq != self.applied {
+                return Err(FoldError::Resumed {
+                    expected: self.applied,
+                    met: seq,
+                });
+            }
+            let told: BTreeSet<u64> = set_aside.iter().copied().collect();
+            let returned = self
+                .jobs
+                .set_aside()
+                .iter()
+                .find(|(id, why)| **why == Why::Told && !told.contains(&id.0))
+                .map(|(id, _)| id);
+            if let Some(id) = returned {
+                return Err(FoldError::Returned { id });
+            }
+            for &id in set_aside {
+                self.jobs.put_aside(JobId(id), Why::Told);
+            }
+        }
         self.phase = Phase::Live(form);
-        self.applied = self.applied.max(seq.unwrap_or(0));
-        self.settle(true)
+        Ok(self.settle(true))
     }
 
     fn settle(&mut self, caught_up: bool) -> Folded {
@@ -420,104 +513,58 @@ fn check_epoch(known: &mut Option<Box<str>>, met: &str) -> Result<(), FoldError>
     }
 }
 
-fn system(jobs: &mut Jobs, json: &str, counters: &mut FoldCounters) {
-    #[derive(Deserialize)]
-    struct Purged {
-        jobs: Vec<u64>,
-    }
-    let Ok(event) = Event::parse(json.as_bytes()) else {
-        counters.invalid += 1;
-        return;
-    };
-    counters.events += 1;
-    let EventKind::Other {
-        name,
-        context: Some(context),
-    } = event.kind
-    else {
-        return;
-    };
-    if name.as_ref() == PURGE_EVENT {
-        match serde_json::from_value::<Purged>(serde_json::Value::Object(context)) {
-            Ok(purged) => {
-                for id in purged.jobs {
-                    jobs.purge(JobId(id));
-                }
-            }
-            Err(_) => counters.invalid += 1,
-        }
-    }
-}
-
-/// One entry of a job.
-struct Step<'a> {
-    id: JobId,
-    eventlog_seq: u32,
-    live: bool,
-    json: &'a str,
-    jobspec: Option<&'a RawValue>,
-    r: Option<&'a RawValue>,
-}
-
-impl Step<'_> {
-    /// Applies it; whether it was new.
-    fn apply(&self, jobs: &mut Jobs, counters: &mut FoldCounters) -> bool {
-        if let Some(seen) = jobs.seen(self.id).filter(|_| self.eventlog_seq != 0) {
-            if self.eventlog_seq <= seen {
-                counters.duplicates += 1;
-                return false;
-            }
-            counters.gaps += u64::from(self.live && self.eventlog_seq > seen + 1);
-        }
-        let Ok(event) = Event::parse(self.json.as_bytes()) else {
-            counters.invalid += 1;
-            jobs.note_seen(self.id, self.eventlog_seq);
-            return false;
+/// Folds one entry; whether it is part of a job now.
+fn fold_entry(entry: &NativeEntry<'_>, jobs: &mut Jobs, counters: &mut FoldCounters) -> bool {
+    if let Some(id) = entry.id {
+        let step = Step {
+            id: JobId(id),
+            // No entry of weir's own has the number 0.
+            eventlog_seq: entry.eventlog_seq.max(1),
+            json: entry.entry.get(),
+            jobspec: entry.jobspec,
+            r: entry.r,
         };
-        match event.kind {
-            EventKind::Submit { .. } => {
-                if jobs.seen(self.id).is_some() {
-                    counters.duplicates += 1;
-                    return false;
-                }
-                if !jobs.submit(
-                    self.id,
-                    &event,
-                    self.jobspec.map(RawValue::get),
-                    self.r_of_backlog(),
-                    self.eventlog_seq,
-                ) {
-                    counters.invalid += 1;
-                    return false;
-                }
-            }
-            EventKind::Invalidate => {
-                if !jobs.forget(self.id) {
-                    counters.unknown += 1;
-                    return false;
-                }
-            }
-            _ => match jobs.apply(
-                self.id,
-                &event,
-                self.r.map(RawValue::get),
-                self.eventlog_seq,
-            ) {
-                Ok(()) => {}
-                Err(crate::jobs::Skipped::Unknown) => {
-                    counters.unknown += 1;
-                    return false;
-                }
-                // The job did not take it, but it is part of its eventlog all the same.
-                Err(crate::jobs::Skipped::Invalid) => counters.invalid += 1,
-            },
-        }
-        counters.events += 1;
-        true
+        return step.apply(jobs, counters);
     }
+    match entry.purged() {
+        Some(Ok(ids)) => {
+            counters.events += 1;
+            for id in ids {
+                jobs.purge(JobId(id));
+            }
+        }
+        Some(Err(_)) => counters.invalid += 1,
+        // Other logs are no part of a listing.
+        None => {}
+    }
+    false
+}
 
-    /// Flux's backlog sends a job's R with the whole of its events, `submit` among them.
-    fn r_of_backlog(&self) -> Option<&str> {
-        self.r.map(RawValue::get)
+impl NativeEntry<'_> {
+    /// The jobs that a purge names; `None` when it is none.
+    pub(crate) fn purged(&self) -> Option<Result<Vec<u64>, serde_json::Error>> {
+        #[derive(Deserialize)]
+        struct Name<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+        }
+        #[derive(Deserialize)]
+        struct Purge {
+            context: Purged,
+        }
+        #[derive(Deserialize)]
+        struct Purged {
+            jobs: Vec<u64>,
+        }
+        if self.id.is_some() || self.log.as_deref() != Some(SYSTEM_LOG) {
+            return None;
+        }
+        match serde_json::from_str::<Name<'_>>(self.entry.get()) {
+            Ok(Name { name }) if name != PURGE_EVENT => None,
+            Ok(_) => Some(
+                serde_json::from_str::<Purge>(self.entry.get()).map(|purge| purge.context.jobs),
+            ),
+            Err(error) => Some(Err(error)),
+        }
     }
 }

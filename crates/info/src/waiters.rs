@@ -106,11 +106,14 @@ impl<T> Waiters<T> {
         self.take_ripe(jobs, &ids)
     }
 
-    /// Takes out every wait for a job, ripe or not: it will never appear.
-    pub fn take_job(&mut self, id: JobId) -> Vec<T> {
+    /// Takes out every wait for a job, ripe or not, with the states it is for.
+    pub fn take_job(&mut self, id: JobId) -> Vec<(StateSet, T)> {
         let waits = self.by_job.remove(&id).unwrap_or_default();
         self.len -= waits.len().min(self.len);
-        waits.into_iter().map(|wait| wait.who).collect()
+        waits
+            .into_iter()
+            .map(|wait| (wait.states, wait.who))
+            .collect()
     }
 
     /// The jobs that are waited for.

@@ -171,10 +171,22 @@ mod tests {
         };
         assert!(said(r#"{"id":1,"names":["a"],"after":2,"else":[]}"#).is_ok());
         for (json, begin) in [
-            (r#"{"id":"x"}"#, "id: invalid type: string \"x\", expected u64"),
-            (r#"{"id":-1}"#, "id: invalid value: integer `-1`, expected u64"),
-            (r#"{"id":1,"after":1.5}"#, "after: invalid type: floating point `1.5`, expected u64"),
-            (r#"{"id":1,"names":["a",{}]}"#, "names[1]: invalid type: map, expected a string"),
+            (
+                r#"{"id":"x"}"#,
+                "id: invalid type: string \"x\", expected u64",
+            ),
+            (
+                r#"{"id":-1}"#,
+                "id: invalid value: integer `-1`, expected u64",
+            ),
+            (
+                r#"{"id":1,"after":1.5}"#,
+                "after: invalid type: floating point `1.5`, expected u64",
+            ),
+            (
+                r#"{"id":1,"names":["a",{}]}"#,
+                "names[1]: invalid type: map, expected a string",
+            ),
             (r#"{"names":[]}"#, "missing field `id`"),
         ] {
             let met = said(json).expect_err("refused");
