@@ -18,6 +18,7 @@ pub mod backoff;
 pub mod cli;
 pub mod cmd;
 pub mod connect;
+pub mod cursorfile;
 pub mod each;
 pub mod eventtext;
 pub mod failure;

@@ -5,9 +5,10 @@
 //! ```
 //! Events go from the wire to standard output as the bytes they came in. From `caught_up` on there is a cursor; when the
 //! connection is lost after that, the stream is resumed behind it, with a note on standard error. A cut before it means that
-//! the backlog is incomplete: the command fails and says so.
+//! the backlog is incomplete: the command fails and says so. A cursor file carries the cursor from one run to the next.
 
 use crate::connect::{self, ANSWER_WITHIN, CallError, Session};
+use crate::cursorfile::{Cursor, CursorFile};
 use crate::eventtext::{self, LogEvent};
 use crate::failure::usage;
 use crate::outage::Outage;
@@ -35,6 +36,8 @@ EXAMPLES
   weir journal --allow=start,finish --json | jq -c .
   weir journal --from=all --no-follow --json > all.jsonl
   weir journal --after=4711 --epoch=9f3c… --json   go on behind event 4711
+  weir journal --from=all --cursor-file=at --json >> all.jsonl
+                                                   go on where the last run of this was
   weir journal --count=1 --allow=clean             wait until some job ends
 
 JSON
@@ -45,7 +48,8 @@ JSON
 
 EXIT STATUS
   0  --count or --no-follow was reached, or the reader went away
-  1  no instance; a cursor that cannot be continued (the line says which can); the backlog was cut
+  1  no instance; a cursor that cannot be continued (the line says which can); the backlog was cut;
+     a cursor file that is none, or cannot be written
   2  the command line is wrong")]
 pub struct Args {
     /// Only events with these names, joined by commas
@@ -72,6 +76,10 @@ pub struct Args {
     /// The epoch --after belongs to; without it the instance's present one ('weir stats' shows it)
     #[arg(long, value_name = "EPOCH", requires = "after")]
     epoch: Option<String>,
+
+    /// Start behind the cursor in this file, if it is there, and keep it up to date: after what it covers was written out
+    #[arg(long, value_name = "FILE", conflicts_with = "after")]
+    cursor_file: Option<std::path::PathBuf>,
 
     /// Only events of these jobs, joined by commas
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
@@ -135,13 +143,6 @@ struct Event<'a> {
     entry: LogEvent<'a>,
 }
 
-/// How far the stream is complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Cursor {
-    epoch: Option<String>,
-    seq: u64,
-}
-
 /// Why reading one connection ended.
 enum End {
     /// All that was asked for is printed.
@@ -170,13 +171,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ));
         }
     }
-    let mut follow = Follow {
-        args,
-        ids,
-        cursor: args.after.map(|seq| Cursor {
+    let file = args.cursor_file.as_deref().map(CursorFile::new);
+    let cursor = match &file {
+        Some(file) => file.read()?,
+        None => args.after.map(|seq| Cursor {
             epoch: args.epoch.clone(),
             seq,
         }),
+    };
+    let mut follow = Follow {
+        args,
+        ids,
+        cursor,
+        file,
         left: args.count,
         palette: args.color.for_stdout(),
         out: output::stdout(),
@@ -226,6 +233,7 @@ struct Follow<'a> {
     args: &'a Args,
     ids: Vec<JobId>,
     cursor: Option<Cursor>,
+    file: Option<CursorFile>,
     left: Option<u64>,
     palette: Palette,
     out: output::Out,
@@ -283,27 +291,28 @@ impl Follow<'_> {
                     text,
                     ..
                 }) => {
+                    let file = self.file.as_ref().map(CursorFile::remedy);
                     anyhow::bail!(
-                        "{}",
+                        "{}{}",
                         text.unwrap_or_else(|| {
                             "this cursor cannot be continued; use --from=all or --from=active"
                                 .to_owned()
-                        })
+                        }),
+                        file.unwrap_or_default()
                     )
                 }
                 Err(error) => return Err(error.into()),
             };
             let batch: Batch<'_> = serde_json::from_slice(&payload)?;
-            let complete = self.print(&batch.events)?;
+            let printed = self.print(&batch.events)?;
             self.out.flush()?;
-            if let Some(seq) = batch.seq.filter(|_| complete) {
-                // A progress response may come before `caught_up`; the cursor counts from there on only.
-                if batch.caught_up || self.cursor.is_some() {
-                    self.cursor = Some(Cursor {
-                        epoch: Some(batch.epoch.to_owned()),
-                        seq,
-                    });
-                }
+            // A progress response may come before `caught_up`; the cursor counts from there on only.
+            if batch.caught_up || self.cursor.is_some() {
+                let seq = match batch.events.get(..printed).and_then(<[_]>::last) {
+                    Some(last) if printed < batch.events.len() => seq_of(last),
+                    _ => batch.seq,
+                };
+                self.advance(batch.epoch, seq)?;
             }
             if self.left == Some(0) || (batch.caught_up && self.args.no_follow) {
                 return Ok(End::Done);
@@ -311,11 +320,29 @@ impl Follow<'_> {
         }
     }
 
-    /// Prints events; false if the count was reached before the last.
-    fn print(&mut self, events: &[&RawValue]) -> anyhow::Result<bool> {
-        for event in events {
+    /// All up to this is written out.
+    fn advance(&mut self, epoch: &str, seq: Option<u64>) -> anyhow::Result<()> {
+        let Some(seq) = seq else { return Ok(()) };
+        let cursor = Cursor {
+            epoch: Some(epoch.to_owned()),
+            seq,
+        };
+        if let Some(file) = self
+            .file
+            .as_mut()
+            .filter(|_| self.cursor.as_ref() != Some(&cursor))
+        {
+            file.write(&cursor)?;
+        }
+        self.cursor = Some(cursor);
+        Ok(())
+    }
+
+    /// Prints events, up to the count; how many.
+    fn print(&mut self, events: &[&RawValue]) -> anyhow::Result<usize> {
+        for (at, event) in events.iter().enumerate() {
             match &mut self.left {
-                Some(0) => return Ok(false),
+                Some(0) => return Ok(at),
                 Some(left) => *left -= 1,
                 None => {}
             }
@@ -327,8 +354,12 @@ impl Follow<'_> {
             }
             self.out.write_all(b"\n")?;
         }
-        Ok(true)
+        Ok(events.len())
     }
+}
+
+fn seq_of(event: &RawValue) -> Option<u64> {
+    serde_json::from_str::<Event<'_>>(event.get()).ok()?.seq
 }
 
 fn ended() -> anyhow::Error {
