@@ -76,6 +76,7 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
             count(streams::LISTENERS_PER_CONNECTION_MAX),
         ),
         ("look-ups that wait", count(serve::LOOKUPS_MAX)),
+        ("… of one connection", count(serve::CONNECTION_LOOKUPS_MAX)),
         (
             "requests of one connection that wait for one service",
             bytes(inbox::CLIENT_REQUESTS_MAX),
@@ -107,6 +108,10 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
         (
             "changes that are not on the disk",
             bytes(committer::UNDURABLE_BYTES_MAX),
+        ),
+        (
+            "… in requests of one connection",
+            bytes(serve::CONNECTION_ASKED_MAX),
         ),
         (
             "output queue at which a client's streams are paused",

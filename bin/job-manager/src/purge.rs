@@ -4,7 +4,7 @@
 //! holds the lock of its claim) keeps its files until that has ended.
 
 use crate::reads::Lane;
-use crate::shell::{Found, Shell};
+use crate::shell::{Found, LOCAL, Shell};
 use job::{JobId, Seq};
 use manager::{Find, Input, Which};
 use rustix::fs::{FlockOperation, flock};
@@ -21,7 +21,7 @@ const CLAIM: &str = "claim";
 impl Shell {
     /// Has the store looked through for jobs that ended.
     pub(crate) fn find_ended(&mut self, find: Find) {
-        let asked = self.reads.ask(Lane::Lookup, move |reader| {
+        let asked = self.reads.ask(Lane::Lookup, LOCAL, move |reader| {
             let which = match find.which {
                 Which::All => Ended::All,
                 Which::Beyond { before, keep } => Ended::Beyond { before, keep },
@@ -45,7 +45,7 @@ impl Shell {
         jobs.iter().for_each(|id| self.set_aside.remove(*id));
         let dir = self.config.statedir.join(JOBS_DIR);
         let left = jobs.clone();
-        let asked = self.reads.ask(Lane::Sweep, move |reader| {
+        let asked = self.reads.ask(Lane::Sweep, LOCAL, move |reader| {
             let left = remove_all(&dir, reader, jobs);
             Found::Swept { batch, left }
         });

@@ -2,18 +2,26 @@
 
 use crate::asked::detached;
 use crate::builtin::{self, Answer};
+use crate::committer::UNDURABLE_BYTES_MAX;
 use crate::conns::CLIENT_UNREAD_MAX;
+use crate::deliver::newest_hop;
 use crate::lookup;
 use crate::reads::Lane;
-use crate::shell::{Found, Shell};
+use crate::shell::{Found, LOCAL, Shell};
+use bytes::Bytes;
 use manager::{Call, Input, Sender};
 use router::PeerId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::{Request, errno};
 
-/// Look-ups that may wait for the disk.
-pub(crate) const LOOKUPS_MAX: usize = 16_384;
+/// Look-ups that may wait for the disk, of all connections and of one.
+pub(crate) const LOOKUPS_MAX: usize = 65_536;
+pub(crate) const CONNECTION_LOOKUPS_MAX: usize = 16_384;
+/// Bytes of requests of one connection that the manager was given and has not answered: what they changed is not on the disk.
+pub(crate) const CONNECTION_ASKED_MAX: usize = 64 << 20;
+const _: () =
+    assert!(CONNECTION_LOOKUPS_MAX < LOOKUPS_MAX && CONNECTION_ASKED_MAX < UNDURABLE_BYTES_MAX);
 
 #[derive(Deserialize)]
 struct Cancel {
@@ -70,6 +78,14 @@ impl Shell {
             let text = "too many changes wait for the disk: try again";
             return self.answer(&request, Err((errno::EAGAIN, Some(text.into()))));
         }
+        if self.asked.of(from).bytes >= CONNECTION_ASKED_MAX && !is_taken_always(topic) {
+            let text = format!(
+                "{} MiB of changes of this connection wait for the disk: try again",
+                CONNECTION_ASKED_MAX >> 20
+            );
+            return self.answer(&request, Err((errno::EAGAIN, Some(text))));
+        }
+        let bytes = request.payload.as_ref().map_or(0, Bytes::len);
         let token = self.token();
         let call = Call {
             token,
@@ -85,7 +101,7 @@ impl Shell {
             if may_wait_long {
                 request = detached(&request);
             }
-            self.asked.insert(token, from, request);
+            self.asked.insert(token, from, request, bytes);
         }
         self.handle(Input::Request(call));
     }
@@ -98,20 +114,24 @@ impl Shell {
         if self.no_space {
             return self.look_up(request);
         }
-        if self.lookups.len() >= LOOKUPS_MAX {
+        if self.lookups.len() >= LOOKUPS_MAX
+            || self.lookups.of(from).requests >= CONNECTION_LOOKUPS_MAX
+        {
             return self.answer(&request, too_many_lookups());
         }
         let token = self.token();
-        self.lookups.insert(token, from, request);
+        self.lookups.insert(token, from, request, 0);
         self.handle(Input::Read { token });
     }
 
     /// Has the store read for a look-up.
     pub(crate) fn look_up(&mut self, request: Request) {
         let durable = self.streams.durable();
+        let hop = newest_hop(&request);
+        let from = hop.and_then(|hop| self.conns.by_uuid(hop)).unwrap_or(LOCAL);
         let copy = request.clone();
         let set_aside = self.set_aside.clone();
-        let asked = self.reads.ask(Lane::Lookup, move |reader| {
+        let asked = self.reads.ask(Lane::Lookup, from, move |reader| {
             let answer = lookup::answer(reader, &request, durable, &set_aside);
             Found::Answer(request, answer)
         });

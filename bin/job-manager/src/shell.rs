@@ -226,6 +226,7 @@ impl Shell {
         self.client_log.forget(peer);
         self.asked.forget(peer);
         self.lookups.forget(peer);
+        self.reads.forget(peer);
         let departure = self.router.remove_peer(peer, &mut self.deliveries);
         for service in departure.services {
             tracing::info!(service = %service, "service gone");

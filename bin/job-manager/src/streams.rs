@@ -326,9 +326,12 @@ impl Streams {
             }
             Out::Need(need) => {
                 let listener = need.listener;
+                let Some(peer) = self.listening.get(&listener).map(|one| one.peer) else {
+                    return;
+                };
                 let set_aside = self.set_aside.clone();
                 let asked = reads.is_some_and(|reads| {
-                    reads.ask(Lane::Backlog, move |reader| {
+                    reads.ask(Lane::Backlog, peer, move |reader| {
                         Found::Page(pages::read(reader, need, &set_aside))
                     })
                 });

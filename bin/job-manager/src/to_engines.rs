@@ -66,7 +66,7 @@ impl Shell {
             && let Some((number, start)) = self.engines.next_unread(to)
         {
             let hollow = self.engine_request(start.topic.clone(), bytes::Bytes::new(), false);
-            let asked = self.reads.ask(Lane::Start, move |reader| Found::Start {
+            let asked = self.reads.ask(Lane::Start, to, move |reader| Found::Start {
                 to,
                 number,
                 request: with_j(reader, &start, hollow),
