@@ -14,3 +14,4 @@ pub mod job_manager;
 pub mod method;
 pub mod sched;
 pub mod service;
+pub mod shutdown;

@@ -3,12 +3,13 @@
 use crate::connect::{self, Session};
 use crate::failure::{Exit, usage};
 use crate::output::complain;
+use crate::supervise::claim::Claim;
 use crate::supervise::daemon::{self, Daemon};
 use crate::supervise::ready::{self, Resources};
 use crate::supervise::{self, Report, Supervisor};
 use crate::uri::{self, From, Place, SOCKET_PATH_MAX};
 use crate::{status, when};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use job::StateSet;
 use protocol::job_manager::{RaiseallRequest, USERID_ALL};
 use rustix::process::Signal as Number;
@@ -26,6 +27,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long the jobs of a private instance may take to end when its command has.
 const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+/// How long the job-manager may take to stop: it waits for the disk and for clients that read.
+const MANAGER_STOP_WITHIN: Duration = Duration::from_secs(20);
+/// How long the others may.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// The status when the command is not there, and when it cannot be executed.
 const STATUS_NOT_FOUND: u8 = 127;
 const STATUS_NOT_EXECUTABLE: u8 = 126;
@@ -34,7 +39,8 @@ const STATUS_NOT_EXECUTABLE: u8 = 126;
 ///
 /// Runs weir-job-manager, weir-job-info and weir-job-runner and restarts one that dies. Without a command it stays in the
 /// foreground and says what to type next. SIGTERM or ctrl-C stops the daemons and leaves the jobs: they go on and are found
-/// again at the next start on the same state directory.
+/// again at the next start on the same state directory. A daemon that takes too long is killed, after 20 seconds or at the second
+/// signal. 'weir shutdown' waits for the jobs first.
 ///
 /// With a command a private instance is started in a directory of its own (unless --statedir is given), the command runs with
 /// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed.
@@ -53,9 +59,10 @@ FILES
   WEIR_EXEC_DIR        where the daemons' programs are, if not beside weir
 
 EXIT STATUS
-  0  stopped by SIGTERM or ctrl-C
+  0  stopped by SIGTERM, ctrl-C or 'weir shutdown'
   N  with a command: its status, 128 + the signal that ended it, 127 if it was not found
-  1  the instance cannot be started; the line says why and what to do
+  1  the instance cannot be started, or a daemon cannot be started again: the line says why, where
+     its log is and what to do. A daemon that ends in any other way is started again, for ever.
   2  the command line is wrong")]
 pub struct Args {
     /// Pretend so many nodes, each a process of its own
@@ -150,32 +157,40 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
         from: From::WeirUri,
     };
     let [manager, info, runner] = daemons(args, statedir, &place, private)?;
+    let mut claim = tokio::select! {
+        claim = Claim::take(statedir) => claim?,
+        number = signals.next() => return Err(stopped(number)),
+    };
     let mut supervisor = Supervisor::default();
     let process = supervisor.keep(manager);
     let started = tokio::select! {
         session = ready::manager(&mut supervisor, &place, &process) => session,
         number = signals.next() => Err(stopped(number)),
     };
-    let session = match started {
+    let mut session = match started {
         Ok(session) => session,
         Err(error) => {
-            supervisor.stop().await;
+            claim.stopping();
+            supervisor.stop(signals.stop()).await;
             return Err(error);
         }
     };
     supervisor.keep(info);
     supervisor.keep(runner);
     let ready = tokio::select! {
-        resources = ready::all(&mut supervisor, &session) => resources,
+        resources = ready::all(&mut supervisor, &mut session) => resources,
         number = signals.next() => Err(stopped(number)),
     };
+    if ready.is_ok() {
+        supervisor.set_ready();
+    }
     let status = match ready {
         Err(error) => Err(error),
         Ok(resources) if args.command.is_empty() => {
             if !args.quiet {
                 say_ready(args, &place, resources);
             }
-            serve(&mut supervisor, &mut signals).await
+            serve(args, &mut supervisor, &mut signals).await
         }
         Ok(_) => {
             let status = command(args, &place, &mut supervisor, &mut signals).await;
@@ -184,7 +199,8 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
         }
     };
     drop(session);
-    supervisor.stop().await;
+    claim.stopping();
+    supervisor.stop(signals.stop()).await;
     status
 }
 
@@ -212,6 +228,8 @@ fn daemons(
             program: daemon::find(name)?,
             arguments,
             log: statedir.join("log").join(log),
+            stop_within: STOP_WITHIN,
+            may_shut_down: false,
         })
     };
     let common = || {
@@ -235,13 +253,18 @@ fn daemons(
     if private {
         runner.push("--die-with-supervisor".into());
     }
+    let manager = make(
+        "weir-job-manager",
+        "job-manager.log",
+        manager,
+        &args.manager_arg,
+    )?;
     Ok([
-        make(
-            "weir-job-manager",
-            "job-manager.log",
-            manager,
-            &args.manager_arg,
-        )?,
+        Daemon {
+            stop_within: MANAGER_STOP_WITHIN,
+            may_shut_down: true,
+            ..manager
+        },
         make("weir-job-info", "job-info.log", info, &args.info_arg)?,
         make(
             "weir-job-runner",
@@ -316,33 +339,26 @@ fn shell_word(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Until a signal says stop, or a daemon gives up.
-async fn serve(supervisor: &mut Supervisor, signals: &mut Signals) -> anyhow::Result<u8> {
+/// Until a signal or the job-manager says stop, or a daemon is given up on.
+async fn serve(
+    args: &Args,
+    supervisor: &mut Supervisor,
+    signals: &mut Signals,
+) -> anyhow::Result<u8> {
     loop {
         tokio::select! {
             _ = signals.next() => return Ok(0),
-            report = supervisor.report() => told(report)?,
+            report = supervisor.report() => match report {
+                Report::ShutDown => {
+                    if !args.quiet {
+                        // Somebody who does not read this does not want it.
+                        let _ = writeln!(io::stdout(), "weir: the instance was shut down");
+                    }
+                    return Ok(0);
+                }
+                report => report.tell()?,
+            },
         }
-    }
-}
-
-/// Says what happened to a daemon; one that gave up ends the instance.
-fn told(report: Report) -> anyhow::Result<()> {
-    match report {
-        Report::Ended {
-            name,
-            how,
-            said,
-            again_in,
-        } => {
-            let said = said.map_or_else(String::new, |said| format!(": {said}"));
-            complain(&format!(
-                "start: {name} {how}, starting it again in {}{said}",
-                when::human(again_in.as_secs_f64())
-            ));
-            Ok(())
-        }
-        Report::Final { name, said } => bail!("{name}: {said}"),
     }
 }
 
@@ -384,7 +400,7 @@ async fn command(
                 }
             }
             report = supervisor.report() => {
-                if let Err(error) = told(report) {
+                if let Err(error) = report.tell() {
                     end(&mut child).await;
                     return Err(error);
                 }
@@ -459,6 +475,11 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
         })
+    }
+
+    /// Any of them.
+    async fn stop(&mut self) {
+        self.next().await;
     }
 
     async fn next(&mut self) -> Number {

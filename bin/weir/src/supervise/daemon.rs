@@ -28,6 +28,10 @@ pub struct Daemon {
     pub arguments: Vec<OsString>,
     /// Where what it prints goes.
     pub log: PathBuf,
+    /// How long it may take to stop.
+    pub stop_within: Duration,
+    /// It may end because the instance was asked to shut down, and says so by its status.
+    pub may_shut_down: bool,
 }
 
 impl Daemon {
@@ -70,12 +74,12 @@ impl Daemon {
     pub fn last_words(&self, from: u64) -> Option<String> {
         let mut file = File::open(&self.log).ok()?;
         let length = file.metadata().ok()?.len();
+        // Put aside meanwhile: all of it is new.
+        let from = if length < from { 0 } else { from };
         file.seek(SeekFrom::Start(
             from.max(length.saturating_sub(LAST_WORDS_BYTES)),
         ))
         .ok()?;
-        // Put aside meanwhile: all of it is new.
-        let from = if length < from { 0 } else { from };
         let mut tail = Vec::new();
         file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
         words(&plain(&String::from_utf8_lossy(&tail)), self.name)
@@ -143,16 +147,18 @@ pub fn find(name: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_last_line_is_what_it_said_last() {
         let dir = tempfile::tempdir().unwrap();
-    use std::fs;
         let daemon = Daemon {
             name: "weir-x",
             program: "/x".into(),
             arguments: Vec::new(),
             log: dir.path().join("x.log"),
+            stop_within: Duration::ZERO,
+            may_shut_down: false,
         };
         assert_eq!(daemon.last_words(0), None);
         fs::write(
@@ -193,6 +199,8 @@ mod tests {
             program: "/x".into(),
             arguments: Vec::new(),
             log: dir.path().join("x.log"),
+            stop_within: Duration::ZERO,
+            may_shut_down: false,
         };
         File::create(&daemon.log)
             .unwrap()

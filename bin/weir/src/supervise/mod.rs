@@ -1,22 +1,30 @@
 //! Keeping the daemons of an instance running: start, notice an end, start again, stop in order.
 //!
 //! ```text
-//!  keep (a task per daemon):   spawn ─▶ wait ─┬─ ended by itself ─▶ Report::Ended ─▶ back-off 0.1 → 5 s ─▶ spawn
-//!                                            ├─ ended with a final status ─▶ Report::Final, no more
-//!                                            └─ told to stop ─▶ SIGTERM, after 10 s SIGKILL ─▶ done
+//!  keep (a task per daemon):   spawn ─▶ wait ─┬─ ended ─▶ Report::Ended ─▶ back-off 0.1 → 5 s ─▶ spawn, for ever
+//!                                            ├─ refused to start ─▶ Report::Final: at once, or after 5 in a row once all was ready
+//!                                            ├─ job-manager was asked to shut down ─▶ Report::ShutDown
+//!                                            └─ told to stop ─▶ SIGTERM, in time SIGKILL ─▶ done
 //! ```
-//! A status of 2, 75 or 78 is final: the daemon says that starting it again will not help (an argument it does not take, a state
-//! directory in use, a store of a newer schema). Each daemon is a process group of its own, so ctrl-C reaches only us. [`daemon`] knows programs and logs,
-//! [`ready`] when an instance answers.
+//! A status of 2, 75 or 78 is a refusal: the daemon says that starting it again will not help (an argument it does not take, a state
+//! directory in use, a store of a newer schema). An instance that was ready has proved that it can be started, so there a few more attempts
+//! are made. Any other end, however often, is never given up on. Each daemon is a process group of its own, so ctrl-C reaches only us.
+//! [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an instance answers.
 //!
 //! Left to others: what a daemon does, and everything about jobs.
 
+pub mod claim;
 pub mod daemon;
 pub mod ready;
 
 use crate::backoff::Backoff;
+use crate::output::complain;
+use crate::when;
+use anyhow::bail;
 use daemon::Daemon;
+use protocol::shutdown::STATUS_SHUT_DOWN;
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
@@ -24,11 +32,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Statuses with which a daemon says that starting it again will not help (wrong arguments, EX_TEMPFAIL, EX_CONFIG).
-const STATUSES_FINAL: [i32; 3] = [2, 75, 78];
+const STATUSES_REFUSED: [i32; 3] = [2, 75, 78];
+/// So many refusals in a row, of an instance that was ready, are the end of it.
+const REFUSALS_MAX: u32 = 5;
 /// A daemon that ran so long is well: the next restart is quick again.
 const WELL_AFTER: Duration = Duration::from_secs(10);
-/// How long a daemon may take to stop.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// So many ends without being well in between, and it is said where to look.
+const ENDS_TOLD: u32 = 5;
+/// How long a process may take to be gone once it was killed; one that hangs in the kernel is left to it.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Reports not yet read.
 const REPORTS_MAX: usize = 64;
 
@@ -45,27 +57,105 @@ pub enum Report {
         said: Option<String>,
         /// When it is started again.
         again_in: Duration,
+        /// How often it has ended of late.
+        ends: Ends,
     },
-    /// It ended, or cannot be started at all, and is not started again.
+    /// It refuses to start, or cannot be started at all, and is not started again.
     Final {
         /// Its name.
         name: &'static str,
         /// What it said last, or why it cannot be started.
         said: String,
+        /// How often it was tried, if the instance was ready before.
+        ends: Option<Ends>,
     },
+    /// The job-manager ended because the instance was asked to shut down.
+    ShutDown,
+}
+
+/// Ends of a daemon that was not well in between.
+#[derive(Debug)]
+pub struct Ends {
+    /// How many.
+    pub count: u32,
+    /// Since the first of them.
+    pub within: Duration,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+impl Report {
+    /// Says it on standard error, if there is something to go on after.
+    ///
+    /// # Errors
+    /// A daemon that is given up on; an instance that was shut down.
+    pub fn tell(self) -> anyhow::Result<()> {
+        match self {
+            Self::Ended {
+                name,
+                how,
+                said,
+                again_in,
+                ends,
+            } => {
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                let often = if ends.count >= ENDS_TOLD {
+                    format!(
+                        " (it has ended {} times in {}; its log is {})",
+                        ends.count,
+                        when::human(ends.within.as_secs_f64()),
+                        ends.log.display()
+                    )
+                } else {
+                    String::new()
+                };
+                complain(&format!(
+                    "start: {name} {how}, starting it again in {}{often}{said}",
+                    when::human(again_in.as_secs_f64())
+                ));
+                Ok(())
+            }
+            Self::Final {
+                name,
+                said,
+                ends: None,
+            } => bail!("{name}: {said}"),
+            Self::Final {
+                name,
+                said,
+                ends: Some(ends),
+            } => bail!(
+                "giving up: {name} cannot be started again, {} attempts in {}: {said}; mend that and start the instance again, jobs that run go on meanwhile; \
+                 its log is {}",
+                ends.count,
+                when::human(ends.within.as_secs_f64()),
+                ends.log.display()
+            ),
+            Self::ShutDown => bail!("the instance was shut down"),
+        }
+    }
+}
+
+/// What the task of a daemon is to do with it. In this order: none is ever taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Run,
+    Stop,
+    Kill,
 }
 
 /// The daemons of an instance.
 #[derive(Debug)]
 pub struct Supervisor {
     kept: Vec<Kept>,
+    ready: watch::Sender<bool>,
     reports: mpsc::Receiver<Report>,
     sender: mpsc::Sender<Report>,
 }
 
 #[derive(Debug)]
 struct Kept {
-    stop: watch::Sender<bool>,
+    order: watch::Sender<Order>,
     task: JoinHandle<()>,
 }
 
@@ -74,6 +164,7 @@ impl Default for Supervisor {
         let (sender, reports) = mpsc::channel(REPORTS_MAX);
         Self {
             kept: Vec::new(),
+            ready: watch::Sender::new(false),
             reports,
             sender,
         }
@@ -83,11 +174,17 @@ impl Default for Supervisor {
 impl Supervisor {
     /// Starts a daemon and keeps it running. What is given back tells its process at any time; 0 is none.
     pub fn keep(&mut self, daemon: Daemon) -> watch::Receiver<u32> {
-        let (stop, stopping) = watch::channel(false);
+        let (order, orders) = watch::channel(Order::Run);
         let (process, at) = watch::channel(0);
-        let task = tokio::spawn(keep(daemon, stopping, self.sender.clone(), process));
-        self.kept.push(Kept { stop, task });
+        let ready = self.ready.subscribe();
+        let task = tokio::spawn(keep(daemon, orders, ready, self.sender.clone(), process));
+        self.kept.push(Kept { order, task });
         at
+    }
+
+    /// The instance works: from here on a daemon that refuses to start is not taken at its first word.
+    pub fn set_ready(&mut self) {
+        self.ready.send_replace(true);
     }
 
     /// The next thing that happens to a daemon. May be dropped while it waits.
@@ -99,92 +196,173 @@ impl Supervisor {
         }
     }
 
-    /// Stops the daemons, the one started last first, each waited for. Jobs are not touched.
-    pub async fn stop(self) {
+    /// Stops the daemons, the one started first last, as the others talk to it. Bounded: one that does not end in its time is killed, and all
+    /// are once `hurry` is ready. Jobs are not touched.
+    pub async fn stop(self, hurry: impl Future<Output = ()>) {
         // Nobody reads reports now; a full queue must not hold up a daemon's end.
         drop(self.reports);
-        for kept in self.kept.into_iter().rev() {
-            // The task is over already: nothing to stop.
-            let _ = kept.stop.send(true);
-            let _ = kept.task.await;
+        let orders: Vec<_> = self.kept.iter().map(|kept| kept.order.clone()).collect();
+        let give = |order: &watch::Sender<Order>, new: Order| {
+            order.send_modify(|order| *order = new.max(*order))
+        };
+        let stopping = async {
+            let mut kept = self.kept.into_iter();
+            let first = kept.next();
+            let rest: Vec<Kept> = kept.collect();
+            for kept in &rest {
+                give(&kept.order, Order::Stop);
+            }
+            for kept in rest.into_iter().chain(first) {
+                give(&kept.order, Order::Stop);
+                // A task that is over already: nothing to stop.
+                let _ = kept.task.await;
+            }
+        };
+        tokio::pin!(stopping, hurry);
+        tokio::select! {
+            () = &mut stopping => return,
+            () = &mut hurry => {}
+        }
+        for order in &orders {
+            give(order, Order::Kill);
+        }
+        stopping.await;
+    }
+}
+
+/// How a daemon ended.
+enum End {
+    /// As the instance was asked to.
+    ShutDown,
+    /// It will not do better the next time.
+    Refused { said: String },
+    /// It may.
+    Ended { how: String, said: Option<String> },
+}
+
+/// Ends of a daemon that was not well in between.
+struct Row {
+    since: Instant,
+    ends: u32,
+    refusals: u32,
+    backoff: Backoff,
+}
+
+impl Row {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            ends: 0,
+            refusals: 0,
+            backoff: Backoff::default(),
+        }
+    }
+
+    fn ends(&self, daemon: &Daemon) -> Ends {
+        Ends {
+            count: self.ends,
+            within: self.since.elapsed(),
+            log: daemon.log.clone(),
         }
     }
 }
 
 async fn keep(
     daemon: Daemon,
-    mut stopping: watch::Receiver<bool>,
+    mut orders: watch::Receiver<Order>,
+    ready: watch::Receiver<bool>,
     reports: mpsc::Sender<Report>,
     process: watch::Sender<u32>,
 ) {
-    let mut backoff = Backoff::default();
+    let name = daemon.name;
+    let mut row = Row::new();
     loop {
         let started = Instant::now();
-        let (mut child, from) = match daemon.spawn() {
-            Ok(started) => started,
-            Err(error) => {
-                let _ = reports
-                    .send(Report::Final {
-                        name: daemon.name,
-                        said: format!("{error:#}"),
-                    })
-                    .await;
-                return;
+        let end = match daemon.spawn() {
+            Err(error) => End::Refused {
+                said: format!("{error:#}"),
+            },
+            Ok((mut child, from)) => {
+                process.send_replace(child.id().unwrap_or(0));
+                let ended = tokio::select! {
+                    _ = orders.wait_for(|order| *order > Order::Run) => None,
+                    status = child.wait() => Some(status),
+                };
+                process.send_replace(0);
+                match ended {
+                    None => return stop(&mut child, daemon.stop_within, &mut orders).await,
+                    Some(status) => end_of(&daemon, status, from),
+                }
             }
         };
-        process.send_replace(child.id().unwrap_or(0));
-        let ended = tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => None,
-            status = child.wait() => Some(status),
-        };
-        process.send_replace(0);
-        let Some(status) = ended else {
-            stop(&mut child).await;
-            return;
-        };
-        // What it said before somebody killed it does not tell why it ended.
-        let code = status.as_ref().ok().and_then(ExitStatus::code);
-        let said = code.and_then(|_| daemon.last_words(from));
-        if let Some(code) = code.filter(|code| STATUSES_FINAL.contains(code)) {
-            let said = said.unwrap_or_else(|| format!("it ended with status {code}"));
-            let _ = reports
-                .send(Report::Final {
-                    name: daemon.name,
-                    said,
-                })
-                .await;
-            return;
-        }
         if started.elapsed() >= WELL_AFTER {
-            backoff.reset();
+            row = Row::new();
         }
-        let again_in = backoff.take();
-        let how = status.map_or_else(|error| error.to_string(), how);
+        row.ends += 1;
+        let (how, said) = match end {
+            End::ShutDown => {
+                let _ = reports.send(Report::ShutDown).await;
+                return;
+            }
+            End::Refused { said } => {
+                row.refusals += 1;
+                let ready = *ready.borrow();
+                if !ready || row.refusals >= REFUSALS_MAX {
+                    let ends = ready.then(|| row.ends(&daemon));
+                    let _ = reports.send(Report::Final { name, said, ends }).await;
+                    return;
+                }
+                ("refuses to start".to_owned(), Some(said))
+            }
+            End::Ended { how, said } => {
+                row.refusals = 0;
+                (how, said)
+            }
+        };
+        let again_in = row.backoff.take();
         let _ = reports
             .send(Report::Ended {
-                name: daemon.name,
+                name,
                 how,
                 said,
                 again_in,
+                ends: row.ends(&daemon),
             })
             .await;
         tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => return,
+            _ = orders.wait_for(|order| *order > Order::Run) => return,
             () = tokio::time::sleep(again_in) => {}
         }
     }
 }
 
-/// SIGTERM, and after a while SIGKILL.
-async fn stop(child: &mut Child) {
-    signal(child, Signal::TERM);
-    if tokio::time::timeout(STOP_WITHIN, child.wait())
-        .await
-        .is_err()
-    {
-        signal(child, Signal::KILL);
-        let _ = child.wait().await;
+fn end_of(daemon: &Daemon, status: std::io::Result<ExitStatus>, from: u64) -> End {
+    // What it said before somebody killed it does not tell why it ended.
+    let code = status.as_ref().ok().and_then(ExitStatus::code);
+    let said = code.and_then(|_| daemon.last_words(from));
+    match code {
+        Some(code) if daemon.may_shut_down && code == i32::from(STATUS_SHUT_DOWN) => End::ShutDown,
+        Some(code) if STATUSES_REFUSED.contains(&code) => End::Refused {
+            said: said.unwrap_or_else(|| format!("it ended with status {code}")),
+        },
+        _ => End::Ended {
+            how: status.map_or_else(|error| error.to_string(), how),
+            said,
+        },
     }
+}
+
+/// SIGTERM, which one that was stopped (SIGSTOP) is to see too; when its time is over, or in a hurry, SIGKILL.
+async fn stop(child: &mut Child, within: Duration, orders: &mut watch::Receiver<Order>) {
+    signal(child, Signal::TERM);
+    signal(child, Signal::CONT);
+    tokio::select! {
+        _ = child.wait() => return,
+        () = tokio::time::sleep(within) => {}
+        _ = orders.wait_for(|order| *order == Order::Kill) => {}
+    }
+    signal(child, Signal::KILL);
+    let _ = tokio::time::timeout(GONE_WITHIN, child.wait()).await;
 }
 
 /// Sends a signal to a child that has not been waited for.
@@ -225,6 +403,8 @@ mod tests {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             log: dir.join("test.log"),
+            stop_within: Duration::from_secs(10),
+            may_shut_down: true,
         }
     }
 
@@ -255,7 +435,7 @@ mod tests {
                 Report::Final { said, .. } => assert_eq!(said, "in use by 7"),
                 other => panic!("{other:?}"),
             }
-            supervisor.stop().await;
+            supervisor.stop(std::future::pending()).await;
         });
     }
 
@@ -278,7 +458,7 @@ mod tests {
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            supervisor.stop().await;
+            supervisor.stop(std::future::pending()).await;
         });
         assert!(ended.exists());
     }
@@ -297,6 +477,119 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             }
+        });
+    }
+
+    /// The next report.
+    async fn next(supervisor: &mut Supervisor) -> Report {
+        tokio::time::timeout(Duration::from_secs(30), supervisor.report())
+            .await
+            .unwrap()
+    }
+
+    #[test]
+    fn fault_a_daemon_that_is_killed_again_and_again_is_never_given_up_on_and_its_log_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            supervisor.keep(daemon(dir.path(), "kill -9 $$"));
+            supervisor.set_ready();
+            for at in 1..=ENDS_TOLD {
+                let report = next(&mut supervisor).await;
+                let Report::Ended { ends, .. } = &report else {
+                    panic!("{report:?}");
+                };
+                assert_eq!((ends.count, &ends.log), (at, &dir.path().join("test.log")));
+                report.tell().unwrap();
+            }
+            supervisor.stop(std::future::pending()).await;
+        });
+    }
+
+    #[test]
+    fn fault_one_that_refuses_once_all_was_ready_is_tried_some_times_and_then_given_up_on_aloud() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            supervisor.keep(daemon(dir.path(), "echo 'test: in use by 7' >&2; exit 78"));
+            supervisor.set_ready();
+            for _ in 1..REFUSALS_MAX {
+                let report = next(&mut supervisor).await;
+                assert!(matches!(report, Report::Ended { .. }), "{report:?}");
+                report.tell().unwrap();
+            }
+            let text = next(&mut supervisor).await.tell().unwrap_err().to_string();
+            for part in [
+                "giving up",
+                "5 attempts",
+                "in use by 7",
+                "test.log",
+                "start the instance again",
+            ] {
+                assert!(text.contains(part), "{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn one_that_was_asked_to_shut_down_is_not_started_again() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            supervisor.keep(daemon(dir.path(), &format!("exit {STATUS_SHUT_DOWN}")));
+            let report = next(&mut supervisor).await;
+            assert!(matches!(report, Report::ShutDown), "{report:?}");
+            supervisor.stop(std::future::pending()).await;
+        });
+    }
+
+    #[test]
+    fn stopping_is_bounded_with_a_daemon_that_is_stopped_and_one_that_does_not_listen() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            let (stopped, deaf) = (dir.path().join("stopped"), dir.path().join("deaf"));
+            let script = format!(": > {}; kill -STOP $$; sleep 1000", stopped.display());
+            supervisor.keep(daemon(dir.path(), &script));
+            let script = format!(
+                "trap '' TERM; : > {}; while :; do sleep 0.01; done",
+                deaf.display()
+            );
+            let mut one = daemon(dir.path(), &script);
+            one.stop_within = Duration::from_millis(100);
+            supervisor.keep(one);
+            while !(stopped.exists() && deaf.exists()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let stop = supervisor.stop(std::future::pending());
+            tokio::time::timeout(Duration::from_secs(5), stop)
+                .await
+                .unwrap();
+        });
+    }
+
+    #[test]
+    fn a_second_signal_kills_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            let deaf = dir.path().join("deaf");
+            let script = format!(
+                "trap '' TERM; : > {}; while :; do sleep 0.01; done",
+                deaf.display()
+            );
+            for _ in 0..2 {
+                let mut one = daemon(dir.path(), &script);
+                one.stop_within = Duration::from_secs(1000);
+                supervisor.keep(one);
+            }
+            while !deaf.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let stop = supervisor.stop(std::future::ready(()));
+            tokio::time::timeout(Duration::from_secs(5), stop)
+                .await
+                .unwrap();
         });
     }
 }

@@ -1,11 +1,13 @@
 //! When an instance is ready: the job-manager answers, the listing service is there, the scheduler has said hello.
 
-use super::{Report, Supervisor};
+use super::{Ends, Report, Supervisor};
 use crate::connect::Session;
 use crate::uri::Place;
 use anyhow::bail;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -13,8 +15,8 @@ use tokio::sync::watch;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// An instance with a large store takes a while; more than this is a fault.
 const READY_WITHIN: Duration = Duration::from_secs(300);
-/// Ends of a daemon before the instance was ready that are put up with.
-const ENDS_MAX: u32 = 3;
+/// So many ends of a daemon before the instance was ready, and it is given up on.
+const ENDS_MAX: u32 = 4;
 
 /// The resources of an instance, as far as they are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,17 +37,12 @@ pub async fn manager(
     place: &Place,
     process: &watch::Receiver<u32>,
 ) -> anyhow::Result<Session> {
-    until(
-        supervisor,
-        "weir-job-manager does not answer",
-        0,
-        async || {
-            let session = Session::open_at(place).await.ok()?;
-            let stats = session.call("job-manager.stats-get", &json!({})).await;
-            let stats: ManagerStats = stats.ok()?;
-            (stats.pid == *process.borrow()).then_some(session)
-        },
-    )
+    until(supervisor, "weir-job-manager does not answer", async || {
+        let session = Session::open_at(place).await.ok()?;
+        let stats = session.call("job-manager.stats-get", &json!({})).await;
+        let stats: ManagerStats = stats.ok()?;
+        (stats.pid == *process.borrow()).then_some(session)
+    })
     .await
 }
 
@@ -54,37 +51,41 @@ struct ManagerStats {
     pid: u32,
 }
 
-/// Waits until the listing service is there and jobs can be started.
+/// Waits until the listing service is there and jobs can be started. A session that is lost meanwhile is replaced.
 ///
 /// # Errors
 /// A daemon gave up or keeps ending, or it takes too long.
-pub async fn all(supervisor: &mut Supervisor, session: &Session) -> anyhow::Result<Resources> {
-    until(
-        supervisor,
-        "weir-job-info does not answer",
-        ENDS_MAX,
-        async || {
-            session
-                .call_unit("job-list.ping", &json!({"seq": 0}))
-                .await
-                .ok()
-        },
-    )
+pub async fn all(supervisor: &mut Supervisor, session: &mut Session) -> anyhow::Result<Resources> {
+    until(supervisor, "weir-job-info does not answer", async || {
+        ask::<Value>(session, "job-list.ping", &json!({"seq": 0})).await
+    })
     .await?;
-    until(
-        supervisor,
-        "weir-job-runner does not answer",
-        ENDS_MAX,
-        async || {
-            let status: QueueStatus = session
-                .call("job-manager.queue-status", &named_queue(session).await)
-                .await
-                .ok()?;
-            (status.blocked.as_deref() != Some("scheduler")).then_some(())
-        },
-    )
+    until(supervisor, "weir-job-runner does not answer", async || {
+        let queue = named_queue(session).await;
+        let status: QueueStatus = ask(session, "job-manager.queue-status", &queue).await?;
+        (status.blocked.as_deref() != Some("scheduler")).then_some(())
+    })
     .await?;
     Ok(resources(session).await.unwrap_or_default())
+}
+
+/// Asks; a session that was lost is replaced, for the next time.
+async fn ask<T: DeserializeOwned>(
+    session: &mut Session,
+    topic: &str,
+    payload: &Value,
+) -> Option<T> {
+    match session.call(topic, payload).await {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            if error.is_lost()
+                && let Ok(new) = Session::open_at(session.place()).await
+            {
+                *session = new;
+            }
+            None
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -106,26 +107,30 @@ async fn named_queue(session: &Session) -> Value {
 async fn until<T>(
     supervisor: &mut Supervisor,
     what: &str,
-    ends_max: u32,
     mut look: impl AsyncFnMut() -> Option<T>,
 ) -> anyhow::Result<T> {
     let started = Instant::now();
-    let mut ends = 0;
+    let mut ends: HashMap<&str, u32> = HashMap::new();
     loop {
         // The look itself is bounded by the connection: a daemon that ends closes it.
         if let Some(found) = look().await {
             return Ok(found);
         }
         tokio::select! {
-            report = supervisor.report() => match report {
-                Report::Final { name, said } => bail!("{name}: {said}"),
-                Report::Ended { name, how, said, .. } => {
-                    ends += 1;
-                    if ends > ends_max {
-                        bail!("{name} {how}{}", said.map_or_else(String::new, |said| format!(": {said}")));
+            report = supervisor.report() => {
+                if let Report::Ended { name, how, said, ends: Ends { log, .. }, .. } = &report {
+                    let ends = ends.entry(name).or_default();
+                    *ends += 1;
+                    if *ends >= ENDS_MAX {
+                        bail!(
+                            "giving up: {name} ended {ends} times before the instance was ready; the last time it {how}{}; its log is {}",
+                            said.as_ref().map_or_else(String::new, |said| format!(": {said}")),
+                            log.display()
+                        );
                     }
                 }
-            },
+                report.tell()?;
+            }
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         if started.elapsed() > READY_WITHIN {

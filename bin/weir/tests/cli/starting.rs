@@ -47,7 +47,23 @@ fn a_job_manager_that_dies_at_once_is_not_tried_for_ever() {
     let ran = run(weir(["start", "--statedir"])
         .arg(state.path())
         .env("WEIR_EXEC_DIR", exec.path()));
-    ran.fails(1, &["weir-job-manager ended with status 1: boom"]);
+    assert_eq!(ran.status(), 1);
+    let lines: Vec<&str> = ran.err().lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in &lines[..3] {
+        assert!(
+            line.contains("start: weir-job-manager ended with status 1, starting it again in"),
+            "{line}"
+        );
+    }
+    for part in [
+        "giving up",
+        "4 times",
+        "ended with status 1: boom",
+        "log/job-manager.log",
+    ] {
+        assert!(lines[3].contains(part), "{lines:?}");
+    }
 }
 
 #[test]

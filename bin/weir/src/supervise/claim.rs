@@ -1,0 +1,227 @@
+//! One supervisor a state directory: `STATEDIR/supervisor`, held with flock for as long as `weir start` lives.
+//!
+//! ```text
+//!  take ─┬─ held by one that is stopping ─▶ wait │ 10 s
+//!        ├─ held ─▶ refused, naming it
+//!        └─ free ─▶ daemons of one that was killed are still ending ─▶ wait │ 10 s ─▶ ours
+//! ```
+//! The kernel drops the lock with the process. The file holds `PID`, or `PID stopping`: for messages, and to know whether waiting helps.
+//! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never taken.
+
+use crate::output::complain;
+use anyhow::{Context as _, bail};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The file.
+pub const FILE_NAME: &str = "supervisor";
+/// How long the processes of the supervisor before may take to end.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// The wait between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// More than a pid and a word is not ours.
+const TEXT_BYTES_MAX: u64 = 64;
+
+/// The directory is ours; dropping it lets it go.
+#[derive(Debug)]
+pub struct Claim {
+    file: File,
+}
+
+impl Claim {
+    /// Takes the directory, once the processes of the supervisor before have ended. They are ending if that one is stopping or was killed;
+    /// they are waited for, which is said.
+    ///
+    /// # Errors
+    /// Somebody keeps it, or does not end in time: the text names the process and the remedy.
+    pub async fn take(statedir: &Path) -> anyhow::Result<Self> {
+        let path = statedir.join(FILE_NAME);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| {
+                format!(
+                    "cannot use {}; choose another directory with --statedir",
+                    path.display()
+                )
+            })?;
+        let started = Instant::now();
+        let mut told = false;
+        let mut wait = async |what: &dyn Fn() -> String| -> bool {
+            if started.elapsed() >= WAIT_MAX {
+                return false;
+            }
+            if !std::mem::replace(&mut told, true) {
+                complain(&format!("start: waiting for {} to end", what()));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            true
+        };
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+            let keeper = Keeper::read(&mut file);
+            if !keeper.stopping || !wait(&|| keeper.to_string()).await {
+                bail!(keeper.refuses(statedir));
+            }
+        }
+        note(&mut file, "");
+        while let Some(pid) = left_behind(statedir) {
+            if !wait(&|| format!("weir-job-manager, process {pid}, whose weir start was killed"))
+                .await
+            {
+                bail!(
+                    "state directory {} is in use by process {pid} (weir-job-manager), which does not end though its weir start was killed: \
+                     see what holds it up, or kill -KILL {pid}, and start again",
+                    statedir.display()
+                );
+            }
+        }
+        Ok(Self { file })
+    }
+
+    /// From here on it is worth waiting for us.
+    pub fn stopping(&mut self) {
+        note(&mut self.file, " stopping");
+    }
+}
+
+/// A courtesy: a full disk must keep nobody from starting.
+fn note(file: &mut File, word: &str) {
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}{word}", std::process::id()));
+    drop(written);
+}
+
+/// Who holds the lock, by its own word.
+struct Keeper {
+    pid: Option<u32>,
+    stopping: bool,
+}
+
+impl Keeper {
+    fn read(file: &mut File) -> Self {
+        let mut text = String::new();
+        // Unreadable is as good as empty.
+        let _ = file
+            .rewind()
+            .and_then(|()| file.take(TEXT_BYTES_MAX).read_to_string(&mut text));
+        let mut words = text.split_whitespace();
+        Self {
+            pid: words.next().and_then(|word| word.parse().ok()),
+            stopping: words.next() == Some("stopping"),
+        }
+    }
+
+    fn refuses(&self, statedir: &Path) -> String {
+        let by = match (manager_of(statedir), self.pid) {
+            (Some(manager), Some(pid)) => {
+                format!("process {manager} (weir start is process {pid})")
+            }
+            (None, Some(pid)) => format!("weir start, process {pid}"),
+            (_, None) => "another weir start".to_owned(),
+        };
+        let stop = match self.pid {
+            Some(pid) if self.stopping => format!("it does not end: kill -KILL {pid}"),
+            Some(pid) => format!("stop that first: kill {pid}"),
+            None => "stop that first".to_owned(),
+        };
+        format!(
+            "state directory {} is in use by {by}: {stop}, or name another directory with --statedir",
+            statedir.display()
+        )
+    }
+}
+
+impl std::fmt::Display for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "weir start, process {pid}, which is stopping,"),
+            None => f.write_str("another weir start, which is stopping,"),
+        }
+    }
+}
+
+/// The process in the store's lock file, if it is a job-manager that lives.
+fn manager_of(statedir: &Path) -> Option<u32> {
+    let text = fs::read_to_string(statedir.join("lock")).ok()?;
+    let pid = text.trim().parse().ok()?;
+    words_of(pid)
+        .first()
+        .is_some_and(|word| word.ends_with(b"weir-job-manager"))
+        .then_some(pid)
+}
+
+/// The job-manager of a supervisor that was killed: ours is the only one that lives, so one that is to end with its supervisor is ending.
+fn left_behind(statedir: &Path) -> Option<u32> {
+    manager_of(statedir).filter(|pid| {
+        words_of(*pid)
+            .iter()
+            .any(|word| word.starts_with(b"--stop-with-parent"))
+    })
+}
+
+/// The command line of a process; none if it is gone or a zombie.
+fn words_of(pid: u32) -> Vec<Vec<u8>> {
+    let path = PathBuf::from(format!("/proc/{pid}/cmdline"));
+    let line = fs::read(path).unwrap_or_default();
+    line.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(future)
+    }
+
+    #[test]
+    fn a_second_supervisor_is_refused_and_the_first_named() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let held = Claim::take(dir.path()).await.unwrap();
+            let text = Claim::take(dir.path()).await.unwrap_err().to_string();
+            let pid = std::process::id();
+            for part in [
+                dir.path().to_str().unwrap(),
+                &format!("in use by weir start, process {pid}: stop that first: kill {pid}"),
+                "--statedir",
+            ] {
+                assert!(text.contains(part), "{text}");
+            }
+            drop(held);
+            Claim::take(dir.path()).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn fault_one_that_is_stopping_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut held = Claim::take(dir.path()).await.unwrap();
+            held.stopping();
+            let release = async {
+                tokio::task::yield_now().await;
+                drop(held);
+            };
+            let (next, ()) = tokio::join!(Claim::take(dir.path()), release);
+            next.unwrap();
+        });
+    }
+}
