@@ -183,14 +183,17 @@ impl Info {
             ));
             return self.out.refuse(&caller, &refusal);
         }
+        let after = match payload.as_deref().map(parse::<AfterRequest>) {
+            None => None,
+            Some(Ok(after)) => after.after,
+            // A notice that cannot be read is passed over, not answered.
+            Some(Err(_)) if method.is_notice() => return,
+            Some(Err(refusal)) => return self.out.refuse(&caller, &refusal),
+        };
         if method.is_immediate() {
             return self.answer_now(method, &caller, payload.as_deref().unwrap_or_default());
         }
-        let after = payload
-            .as_deref()
-            .and_then(|payload| wire::parse_json::<AfterRequest>(payload).ok());
         let after = after
-            .and_then(|after| after.after)
             .filter(|_| self.link.form == Form::Native)
             .unwrap_or(0);
         let (need, open) = match via {

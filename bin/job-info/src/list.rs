@@ -73,20 +73,23 @@ fn constraint(ask: &ListRequest<'_>, nodes: usize) -> Result<Constraint, Refusal
         Err(_) if user == -1 => {}
         Err(_) => {
             return Err(Refusal::payload(format_args!(
-                "userid {user} is out of range"
+                "userid: {user} is out of range"
             )));
         }
     }
     if states != 0 {
-        parts.push(Constraint::States(
-            StateSet::from_mask(states).map_err(Refusal::payload)?,
-        ));
+        parts.push(Constraint::States(StateSet::from_mask(states).map_err(
+            |error| Refusal::payload(format_args!("states: {error}")),
+        )?));
     }
     if results != 0 {
         // Of jobs that are over; others have no result and stay in.
         parts.push(Constraint::Or(vec![
             Constraint::Not(vec![Constraint::States(State::Inactive.into())]),
-            Constraint::Results(ResultSet::from_mask(results).map_err(Refusal::payload)?),
+            Constraint::Results(
+                ResultSet::from_mask(results)
+                    .map_err(|error| Refusal::payload(format_args!("results: {error}")))?,
+            ),
         ]));
     }
     parts.extend(
@@ -109,11 +112,6 @@ impl Info {
     }
 
     pub(crate) fn list(&mut self, caller: &Caller, payload: &[u8]) -> Result<(), Refusal> {
-        #[derive(serde::Deserialize)]
-        struct Batch {
-            #[serde(default)]
-            batch: u64,
-        }
         let ask: ListRequest<'_> = parse(payload)?;
         let limit = usize::try_from(ask.max_entries)
             .map_err(|_| Refusal::payload("max_entries < 0 not allowed"))?;
@@ -141,7 +139,7 @@ impl Info {
             QueryError::Excessive => Refusal::new(errno::EINVAL, error.to_string()),
         })?;
         ids.shrink_to_fit();
-        let rows = parse::<Batch>(payload)?.batch.clamp(1, BATCH_ROWS_MAX);
+        let rows = ask.batch.unwrap_or(1).clamp(1, BATCH_ROWS_MAX);
         let how = if caller.request.is_streaming() {
             How::Stream {
                 rows: usize::try_from(rows).unwrap_or(1),

@@ -57,6 +57,14 @@ pub(crate) enum Method {
 }
 
 impl Method {
+    /// Whether it is never answered.
+    pub(crate) fn is_notice(self) -> bool {
+        matches!(
+            self,
+            Method::Pause | Method::Resume | Method::Disconnect | Method::Cancel
+        )
+    }
+
     /// Whether it is answered at once.
     pub(crate) fn is_immediate(self) -> bool {
         use Method::{

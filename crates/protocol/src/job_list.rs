@@ -7,18 +7,27 @@
 use std::borrow::Cow;
 
 use job::JobId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+/// Reads an optional key that is there. `null` is not the same as leaving it out: it is of the wrong type.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
+}
 
 /// What every request of a listing service may carry: `{after?:I}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AfterRequest {
     /// Answer from a state that includes this entry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after: Option<u64>,
 }
 
-/// `list`: `{max_entries:I, attrs:[s], since?:F, constraint?:o, after?:I}`, or with `userid:I, states:I, results:I, name?:s, queue?:s` in
+/// `list`: `{max_entries:I, attrs:[s], since?:F, constraint?:o, batch?:I, after?:I}`, or with `userid:I, states:I, results:I, name?:s, queue?:s` in
 /// place of `constraint` as clients of long ago sent it. With the streaming flag: a row a response, then errnum 61.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListRequest<'a> {
@@ -27,25 +36,62 @@ pub struct ListRequest<'a> {
     /// Attributes a row shall have; an array of strings.
     pub attrs: Value,
     /// Of inactive jobs only those that ended after this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub since: Option<f64>,
     /// RFC 31; absent is every job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub constraint: Option<Value>,
+    /// Most rows in one response of a stream; absent is 1.
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub batch: Option<u64>,
     /// Old form: one user, 4294967295 for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub userid: Option<i64>,
     /// Old form: mask of states, 0 for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub states: Option<i64>,
     /// Old form: mask of results, 0 for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub results: Option<i64>,
     /// Old form: one name.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub name: Option<Cow<'a, str>>,
     /// Old form: one queue.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub queue: Option<Cow<'a, str>>,
 }
 
@@ -58,7 +104,11 @@ pub struct ListIdRequest {
     /// Attributes the row shall have; an array of strings.
     pub attrs: Value,
     /// Mask of states to wait for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub state: Option<i64>,
 }
 
