@@ -169,14 +169,22 @@ fn fetch(
     set_aside: &SetAside,
 ) -> Result<StoredJob, Refused> {
     match reader.job(id, with_j) {
-        Ok(Some(Ok(stored))) => Ok(stored),
+        Ok(Some(Ok(stored))) => match set_aside.why(id) {
+            None => Ok(stored),
+            Some(why) => Err(unusable(&why)),
+        },
         Ok(Some(Err(damage))) => {
             set_aside.add(id, None, &damage.what);
-            Err((errno::EIO, Some(format!("{damage}; see weir store check"))))
+            Err(unusable(&damage.what.to_string()))
         }
         Ok(None) => Err((errnum, Some(unknown.to_owned()))),
         Err(error) => Err((errno::EIO, Some(error.to_string()))),
     }
+}
+
+fn unusable(why: &str) -> Refused {
+    let text = format!("the job is damaged in the store: {why}; see weir store check");
+    (errno::EIO, Some(text))
 }
 
 /// RFC 18: one event a line; what is live only left out.

@@ -8,7 +8,7 @@ use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::reads::Reads;
 use crate::restore;
-use crate::set_aside::SetAside;
+use crate::set_aside::{SET_ASIDE_MAX, SetAside};
 use crate::shell::{LOCAL, OWN_SERVICES, Parts, Shell};
 use crate::streams::Streams;
 use crate::turns::News;
@@ -75,6 +75,14 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
     );
     let reader = readers.open().map_err(|error| error.to_string())?;
     let set_aside = SetAside::default();
+    for stray in reader
+        .strays(recovered.newest_seq, SET_ASIDE_MAX)
+        .map_err(|error| error.to_string())?
+    {
+        if let Some(id) = stray.job {
+            set_aside.add(id, None, &stray.what);
+        }
+    }
     restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
     drop(reader);
 

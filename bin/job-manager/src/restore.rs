@@ -3,9 +3,9 @@
 //! Touches nothing but a reader, so that it is the same over any store.
 
 use crate::set_aside::{SET_ASIDE_MAX, SetAside};
-use job::{Event, Seq};
+use job::{Event, Jobspec, R, Seq};
 use manager::Manager;
-use store::{CURSOR_START, Reader, Scope};
+use store::{CURSOR_START, Reader, Scope, StoredJob};
 
 /// Jobs restored with one read.
 const RESTORE_PAGE: usize = 500;
@@ -61,6 +61,8 @@ fn restore(
         }
     };
     let mut cursor = CURSOR_START;
+    // Jobs share jobspecs: the one read last is not read again.
+    let mut sound = bytes::Bytes::new();
     loop {
         let page = reader
             .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
@@ -71,12 +73,12 @@ fn restore(
             }
         }
         for stored in page.jobs {
-            let events: Result<Vec<Event>, _> = stored
+            let events: Result<Vec<Event>, String> = stored
                 .eventlog
                 .iter()
-                .map(|entry| Event::parse(entry.json()))
+                .map(|entry| Event::parse(entry.json()).map_err(|error| error.to_string()))
                 .collect();
-            let restored = match events {
+            let restored = match usable(&stored, &mut sound).and(events) {
                 Ok(events) => {
                     let job = manager::StoredJob {
                         id: stored.id,
@@ -86,7 +88,7 @@ fn restore(
                     };
                     manager.restore_job(job).map_err(|error| error.to_string())
                 }
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error),
             };
             if let Err(error) = restored {
                 aside(stored.id, Some(stored.userid), &error)?;
@@ -96,5 +98,19 @@ fn restore(
             Some(next) => cursor = next,
             None => return Ok(()),
         }
+    }
+}
+
+/// What goes to an engine must be what it was when the job was taken in: a jobspec that is one, an R that is one.
+fn usable(stored: &StoredJob, sound: &mut bytes::Bytes) -> Result<(), String> {
+    if stored.jobspec != *sound {
+        let _ = Jobspec::parse(&stored.jobspec).map_err(|error| format!("its jobspec: {error}"))?;
+        *sound = stored.jobspec.clone();
+    }
+    match &stored.r {
+        Some(r) if stored.active => R::parse(r)
+            .map(drop)
+            .map_err(|error| format!("its R: {error}")),
+        _ => Ok(()),
     }
 }
