@@ -426,6 +426,9 @@ impl Stage {
                 })
             }
             (Self::Log { .. }, Next::Upto(upto)) if *upto < at => Some(Self::Log { after: *upto }),
+            (Self::Log { .. }, Next::BelowFloor(floor)) => {
+                Some(Self::first(kind, &Start::All, *floor))
+            }
             (Self::Log { .. }, _) => None,
             (Self::Instance { then_all, .. }, _) => Some(Self::jobs(kind, then_all)),
             (Self::Named { from, active_only }, next) => {

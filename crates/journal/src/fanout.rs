@@ -371,6 +371,18 @@ impl Fanout {
                 self.set_floor(*floor);
                 Some(self.stale(cursor, None))
             }
+            // The log was cut while it was read, or is lost: what was not begun begins again, with the archive.
+            (
+                Next::BelowFloor(floor),
+                Phase::Backlog {
+                    stage: Stage::Log { after },
+                    ..
+                },
+            ) => {
+                let after = *after;
+                self.set_floor(*floor);
+                (after > Seq(0)).then(|| self.stale(after, None))
+            }
             (Next::BelowFloor(floor), _) => Some(Refused::Unreadable {
                 detail: format!("a backlog met the floor {floor} of the log"),
             }),

@@ -116,6 +116,37 @@ fn a_cursor_below_the_floor_is_refused_and_one_that_falls_below_it_is_ended() {
 }
 
 #[test]
+fn a_backlog_of_a_log_that_is_cut_begins_again_with_the_archive_or_is_ended() {
+    let mut world = World::new(small(10));
+    world.commits(100);
+    // Cut before its first page: nothing was sent yet.
+    world.tap(1, Start::All);
+    world.poll();
+    world.floor = Seq(50);
+    world.settle();
+    assert!(world.got[&1].ended.is_none(), "{:?}", world.got[&1].ended);
+    let mut all = world.got[&1].backlog.clone();
+    all.sort_unstable();
+    assert_eq!(all, (1..=100).collect::<Vec<_>>());
+    assert_eq!(world.got[&1].caught_up, Some(100));
+
+    // Cut between two pages: what was sent cannot be sent again.
+    let mut world = World::new(small(10));
+    world.commits(2000);
+    world.tap(1, Start::All);
+    world.poll();
+    world.read();
+    world.poll();
+    let sent = world.got[&1].backlog.len() as u64;
+    assert!(sent > 0 && sent < 1900, "{sent}");
+    world.floor = Seq(1900);
+    world.settle();
+    let why = world.got[&1].ended.clone().unwrap();
+    assert_eq!(why.errnum(), 116);
+    assert!(why.to_string().contains("read it again with from"), "{why}");
+}
+
+#[test]
 fn case_a12_a_stopped_reader_gets_every_event_in_order_and_holds_up_nobody() {
     let mut world = World::new(small(1000));
     world.tap(1, Start::Now);
