@@ -20,3 +20,8 @@ pub mod proc;
 pub mod shepherd;
 
 pub use engine::{Config, run};
+
+#[cfg(test)]
+#[allow(unreachable_pub, reason = "the tests beside this crate use it too")]
+#[path = "../tests/common/disk.rs"]
+mod disk;

@@ -86,6 +86,11 @@ pub enum FromShepherd {
     Exception(Exception),
     /// All processes are gone, and this is how it went.
     Ended(Ended),
+    /// It was told to end before it could begin, and will not.
+    NotBegun {
+        /// Exceptions for it.
+        exceptions: Vec<Exception>,
+    },
     /// A [`ToShepherd::Stdin`] was taken; 0 or an errno.
     Stdin {
         /// Its tag.

@@ -112,6 +112,7 @@ async fn a_shepherd_killed_at_any_step_leaves_no_second_run_no_lost_slot_and_an_
     for (step, runs, told) in [
         ("after-mkdir", 1, &ended),
         ("after-claim", 1, &ended),
+        ("after-reserve", 1, &ended),
         ("after-executing", 0, &gone),
         ("after-exec", 1, &gone),
         ("before-status", 1, &gone),

@@ -429,6 +429,28 @@ async fn what_is_not_utf_8_travels_as_base64_and_a_flood_is_cut() {
     assert_eq!(log.last().unwrap().1["eof"], true);
 }
 
+/// The streams came with descriptors of the shepherd's, which a small limit forbade: "Bad file descriptor".
+#[tokio::test]
+async fn a_task_may_have_as_few_files_as_it_likes() {
+    let mut world = World::new(&["--cores", "0"]).await;
+    for (id, nofile) in [(1, 10), (2, 4), (3, 3)] {
+        let mut jobspec = world.jobspec(&["/bin/echo", "hello"]);
+        jobspec["attributes"]["system"]["shell"] =
+            json!({"options": {"rlimit": {"nofile": nofile}}});
+        let told = world.run(id, &jobspec).await;
+        // With three there is no descriptor for a library; that is echo's trouble, and echo's to say.
+        let expected = if nofile > 3 {
+            "finish 0"
+        } else {
+            "finish 32512"
+        };
+        assert_eq!(told, ["start", expected], "{nofile}");
+        let stream = if nofile > 3 { "stdout" } else { "stderr" };
+        assert!(!world.output(id, stream).is_empty());
+    }
+    assert_eq!(world.sh(4, "exit 3").await, ["start", "finish 768"]);
+}
+
 #[tokio::test]
 async fn limits_mask_and_cores_are_the_jobs_and_not_ours() {
     let mut world = World::new(&["--cores", "0-1"]).await;

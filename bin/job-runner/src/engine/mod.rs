@@ -34,14 +34,13 @@ fn complete(dir: &str, status: i32) {
     struct Complete {
         status: i32,
     }
-    use std::io::Write as _;
     let mut lines = Vec::new();
     crate::shepherd::push_entry(&mut lines, "complete", Some(Complete { status }));
     crate::shepherd::push_entry::<()>(&mut lines, "done", None);
-    let log = std::fs::OpenOptions::new()
-        .append(true)
-        .open(std::path::Path::new(dir).join("exec.eventlog"));
-    if let Err(error) = log.and_then(|mut log| log.write_all(&lines)) {
-        tracing::warn!(dir, %error, "failed to complete an exec eventlog");
+    // All shepherds of the job have ended: nobody else writes.
+    let path = std::path::Path::new(dir).join("exec.eventlog");
+    let mut log = crate::shepherd::Log::new(&path, Vec::new(), true);
+    if let Err(failed) = log.write(&lines) {
+        tracing::warn!(dir, error = %failed.error, "failed to complete an exec eventlog");
     }
 }

@@ -69,8 +69,11 @@ pub(crate) struct Jobs {
     next_key: u64,
     heard: mpsc::Sender<(Key, Heard)>,
     events: mpsc::Sender<Event>,
-    /// Ends whose status may have to be made durable, oldest first.
+    /// Ends that nobody is known to have stored, oldest first: their status is made durable at that time, again and again if it must be.
+    /// They keep this process from ending.
     unsynced: VecDeque<(Instant, u64)>,
+    /// A status could not be made durable, and that was said.
+    sync_failed: bool,
     /// What the engine is to be told.
     pub(crate) out: Vec<FromNode>,
 }
@@ -91,6 +94,7 @@ impl Jobs {
             heard,
             events,
             unsynced: VecDeque::new(),
+            sync_failed: false,
             out: Vec::new(),
         }
     }
@@ -204,6 +208,14 @@ impl Jobs {
                         // Said without a word of the start when the job was very short.
                         job.started = true;
                         self.over(id, ended, true);
+                        self.keep(key);
+                    }
+                    FromShepherd::NotBegun { exceptions } => {
+                        let ended = Ended {
+                            status: None,
+                            exceptions,
+                        };
+                        self.over(id, ended, false);
                         self.keep(key);
                     }
                     FromShepherd::Stdin { tag, errnum } => {
@@ -536,20 +548,40 @@ impl Jobs {
         self.unsynced.front().map(|(at, _)| *at)
     }
 
-    /// Makes status files durable whose job-manager has not said that it has them.
+    /// Makes status files durable whose job-manager has not said that it has them. What cannot be is tried again.
     pub(crate) fn sync_due(&mut self, now: Instant) {
-        while let Some((at, id)) = self.unsynced.front().copied() {
-            let forgotten = !self.jobs.contains_key(&id);
-            if !forgotten && at > now {
-                break;
+        for _ in 0..self.unsynced.len() {
+            let Some((at, id)) = self.unsynced.front().copied() else {
+                return;
+            };
+            let job = self.jobs.get(&id);
+            if job.is_some() && at > now {
+                return;
             }
             self.unsynced.pop_front();
-            if let (false, Some(job)) = (forgotten, self.jobs.get(&id))
-                && let Err(error) = claim::sync_status(&job.dir, job.rank, job.nnodes)
-            {
-                warn!(job = id, %error, "failed to make a job's status durable");
+            let Some((job, ended)) = job.and_then(|job| Some((job, job.ended.as_ref()?))) else {
+                continue;
+            };
+            match claim::sync_status(&job.dir, job.rank, job.nnodes, ended) {
+                Ok(()) => self.sync_failed = false,
+                // The job's directory is gone: whoever removed it has no use for the status.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut self.sync_failed, true) {
+                        warn!(job = id, %error, "failed to make a job's status durable; trying again");
+                    }
+                    self.unsynced.push_back((now + STATUS_SYNC_AFTER, id));
+                }
             }
         }
+    }
+
+    /// Makes all status files durable that can be.
+    pub(crate) fn sync_now(&mut self) {
+        for (at, _) in &mut self.unsynced {
+            *at = Instant::now();
+        }
+        self.sync_due(Instant::now());
     }
 
     /// Ends every job at once.

@@ -278,6 +278,7 @@ async fn finish_dying(
             () = tokio::time::sleep_until(deadline) => break,
         }
     }
-    jobs.sync_due(Instant::now() + Duration::from_secs(3600));
+    // Once, whatever comes of it: what is private is not asked for again.
+    jobs.sync_now();
     Ok(())
 }

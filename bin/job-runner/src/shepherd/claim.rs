@@ -1,22 +1,27 @@
 //! The claim protocol: `jobs/<id>/claim` decides that a job's body begins at most once, and what became of it.
 //!
 //! ```text
-//!  nothing ─ mkdir ─▶ directory ─ open, flock ─▶ claimed ─ "executing" ─▶ executing ─ status ─▶ ended
-//!     │                  │                          │                        │                   │
-//!     └──────────────────┴──── nothing ran ─────────┘                        │                   │
-//!              dies here: another may take over              dies here: lost, never run again    told from the file
+//!  nothing ─ mkdir ─▶ directory ─ open, flock ─▶ claimed ─ room for the status ─▶ reserved ─ "executing" ─▶ executing ─ status ─▶ ended
+//!     │                  │                          │                                │                        │                   │
+//!     └──────────────────┴────────────────── nothing ran ────────────────────────────┘                        │                   │
+//!                              dies here: another may take over                        dies here: lost, never run again    told from the file
 //! ```
 //!
 //! | claim file | lock | "executing" | status | verdict |
 //! | --- | --- | --- | --- | --- |
 //! | none | | | | [`Verdict::Free`]: may run |
-//! | there | held | any | any | [`Verdict::Held`]: its shepherd lives; wait for it |
 //! | there | free | no | | [`Verdict::Free`]: the body never began |
-//! | there | free | yes | none or torn | [`Verdict::Lost`]: may have run in part; never again |
-//! | there | free | yes | there | [`Verdict::Ended`] |
+//! | there | any | yes | whole | [`Verdict::Ended`] |
+//! | there | held | any | none, empty or torn | [`Verdict::Held`]: its shepherd lives; wait for it |
+//! | there | free | yes | none, empty or torn | [`Verdict::Lost`]: may have run in part; never again |
 //!
 //! What makes it safe when processes are killed: files that were written stay written, and the lock is the kernel's, so it is held
 //! exactly as long as the shepherd lives. (The lock file is never inherited: it closes on exec.)
+//!
+//! What makes it safe when the disk is full: the status file is there, with [`STATUS_LEN`] bytes written to it, before the body begins, and
+//! the status is written over them. A claim that finds no room for that is no claim: nothing has run, and it is tried again
+//! ([`ClaimError::is_no_space`]). There is no fsync: file systems that write in place (ext4, xfs, tmpfs) take the room when the bytes are
+//! written; on those that never do (btrfs) an fsync would not help, and the end of a job is kept in memory until it can be written.
 //!
 //! What makes it safe when the machine stops: no fsync, but [`mark_given_out`]. Nothing runs across a boot, and a job is only
 //! begun when the job-manager has stored that it was given resources. So whatever it says is given out at the first hello
@@ -25,7 +30,8 @@
 //! durable when the job-manager stores what it was told; if that takes longer than a second, [`sync_status`] sees to it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -39,6 +45,10 @@ use crate::shepherd::fault::{self, Step};
 const EXECUTING: &str = "executing\n";
 /// Bytes of a claim or status file that are looked at.
 const FILE_LEN_MAX: u64 = 1 << 20;
+/// Bytes that a status file has before the job's body begins. A status is never longer: one block, which is written whole or not.
+pub const STATUS_LEN: usize = 4096;
+/// What it is filled with.
+const EMPTY: [u8; STATUS_LEN] = [b' '; STATUS_LEN];
 
 /// What the files of one part of a job say.
 #[derive(Debug)]
@@ -66,6 +76,7 @@ pub struct Claimant {
 #[derive(Debug)]
 pub(crate) struct Claim {
     _file: File,
+    status: File,
 }
 
 /// Why a claim was not taken.
@@ -79,6 +90,21 @@ pub(crate) enum ClaimError {
     Used,
 }
 
+impl ClaimError {
+    /// There is no room for it: it may be tried again.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, ClaimError::Io { error, .. } if is_no_space(error))
+    }
+}
+
+/// Whether more room would have helped: the disk is full, or the user's share of it.
+pub(crate) fn is_no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
 fn at(path: &Path) -> impl FnOnce(io::Error) -> ClaimError + '_ {
     move |error| ClaimError::Io {
         path: path.display().to_string(),
@@ -88,7 +114,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> ClaimError + '_ {
 
 impl Claim {
     /// Claims one part of a job. The body may begin after this and not before.
-    pub(crate) fn take(dir: &Path, file: &str) -> Result<Claim, ClaimError> {
+    pub(crate) fn take(dir: &Path, rank: u32, nnodes: u32) -> Result<Claim, ClaimError> {
         match fs::create_dir(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(at(dir)(error));
@@ -96,14 +122,8 @@ impl Claim {
             _ => {}
         }
         fault::at(Step::AfterMkdir);
-        let path = dir.join(file);
-        let mut claim = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(at(&path))?;
+        let path = dir.join(part_file("claim", rank, nnodes));
+        let mut claim = open(&path).map_err(at(&path))?;
         match flock(&claim, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(ClaimError::Held),
             other => other.map_err(io::Error::from).map_err(at(&path))?,
@@ -118,16 +138,74 @@ impl Claim {
         };
         let mut line = serde_json::to_vec(&claimant).unwrap_or_default();
         line.push(b'\n');
-        rustix::io::pwrite(&claim, &line, 0)
-            .map_err(io::Error::from)
-            .map_err(at(&path))?;
+        claim.write_all_at(&line, 0).map_err(at(&path))?;
         fault::at(Step::AfterClaim);
-        rustix::io::pwrite(&claim, EXECUTING.as_bytes(), line.len() as u64)
-            .map_err(io::Error::from)
+        let status_path = dir.join(part_file("status", rank, nnodes));
+        let status = open(&status_path).map_err(at(&status_path))?;
+        status.write_all_at(&EMPTY, 0).map_err(at(&status_path))?;
+        fault::at(Step::AfterReserve);
+        // Into the block that the first line is in: it needs no room.
+        claim
+            .write_all_at(EXECUTING.as_bytes(), line.len() as u64)
             .map_err(at(&path))?;
         fault::at(Step::AfterExecuting);
-        Ok(Claim { _file: claim })
+        Ok(Claim {
+            _file: claim,
+            status,
+        })
     }
+
+    /// Writes how it ended, over what was reserved for it.
+    pub(crate) fn write_status(&self, ended: &Ended, durable: bool) -> io::Result<()> {
+        fault::at(Step::BeforeStatus);
+        write_over(&self.status, ended)?;
+        if durable {
+            self.status.sync_all()?;
+        }
+        fault::at(Step::AfterStatus);
+        Ok(())
+    }
+}
+
+/// A file to be locked and written to, made if it is not there.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+}
+
+/// One line in one block: it is there whole or, after a power cut, not.
+fn write_over(status: &File, ended: &Ended) -> io::Result<()> {
+    let line = status_line(ended);
+    status.write_all_at(&line, 0)?;
+    // For people. A reader takes the first line.
+    let _ = status.set_len(line.len() as u64);
+    Ok(())
+}
+
+/// A status as it is written: never longer than what was reserved, at the expense of the longest notes.
+fn status_line(ended: &Ended) -> Vec<u8> {
+    let mut line = crate::messages::to_line(ended);
+    let mut short = ended.clone();
+    while line.len() > STATUS_LEN {
+        match short
+            .exceptions
+            .iter_mut()
+            .max_by_key(|exception| exception.note.len())
+        {
+            Some(longest) if longest.note.len() > 80 => {
+                let half = longest.note.chars().count() / 2;
+                longest.note = longest.note.chars().take(half).chain(['…']).collect();
+            }
+            // Many short ones: the first is what the job failed of.
+            _ => short.exceptions.truncate(short.exceptions.len() / 2),
+        }
+        line = crate::messages::to_line(&short);
+    }
+    line
 }
 
 /// At the first hello of a boot: whatever was given out before and did not end may have run, also if its claim was never written to
@@ -140,12 +218,7 @@ pub fn mark_given_out(dir: &Path, rank: u32, nnodes: u32) -> io::Result<bool> {
         _ => {}
     }
     let path = dir.join(part_file("claim", rank, nnodes));
-    let mut claim = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
+    let mut claim = open(&path)?;
     match flock(&claim, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
         other => other?,
@@ -156,25 +229,9 @@ pub fn mark_given_out(dir: &Path, rank: u32, nnodes: u32) -> io::Result<bool> {
             "{}\n{EXECUTING}",
             serde_json::to_string(&Claimant::default()).unwrap_or_default()
         );
-        rustix::io::pwrite(&claim, text.as_bytes(), 0)?;
+        claim.write_all_at(text.as_bytes(), 0)?;
     }
     Ok(true)
-}
-
-/// Writes how it ended: one line, one write, so that it is there whole or (after a power cut) not.
-pub(crate) fn write_status(dir: &Path, file: &str, ended: &Ended, durable: bool) -> io::Result<()> {
-    fault::at(Step::BeforeStatus);
-    let mut status = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(dir.join(file))?;
-    status.write_all(&crate::messages::to_line(ended))?;
-    if durable {
-        status.sync_all()?;
-    }
-    fault::at(Step::AfterStatus);
-    Ok(())
 }
 
 fn read_some(file: &mut File) -> io::Result<Vec<u8>> {
@@ -200,21 +257,19 @@ pub fn verdict(dir: &Path, rank: u32, nnodes: u32) -> io::Result<Verdict> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Verdict::Free),
         other => other?,
     };
-    match flock(&claim, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Verdict::Held(claim)),
-        other => other?,
+    let held = match flock(&claim, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => true,
+        other => other.map(|()| false)?,
+    };
+    let executing = was_executing(&mut claim)?;
+    if executing && let Some(ended) = read_status(dir, rank, nnodes)? {
+        return Ok(Verdict::Ended(ended));
     }
-    if !was_executing(&mut claim)? {
+    if held {
+        return Ok(Verdict::Held(claim));
+    }
+    if !executing {
         return Ok(Verdict::Free);
-    }
-    match fs::read(dir.join(part_file("status", rank, nnodes))) {
-        Ok(line) if line.ends_with(b"\n") => {
-            if let Ok(ended) = crate::messages::from_line::<Ended>(&line) {
-                return Ok(Verdict::Ended(ended));
-            }
-        }
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
     }
     let text = read_some(&mut claim)?;
     let claimant = text
@@ -224,11 +279,28 @@ pub fn verdict(dir: &Path, rank: u32, nnodes: u32) -> io::Result<Verdict> {
     Ok(Verdict::Lost(claimant.unwrap_or_default()))
 }
 
-/// Makes a status that was written without fsync durable.
+/// A status that is there and whole.
+fn read_status(dir: &Path, rank: u32, nnodes: u32) -> io::Result<Option<Ended>> {
+    let mut file = match File::open(dir.join(part_file("status", rank, nnodes))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let text = read_some(&mut file)?;
+    let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
+        return Ok(None);
+    };
+    Ok(crate::messages::from_line(&text[..end]).ok())
+}
+
+/// Makes a status that was written without fsync durable; one that could not be written is written now.
 /// # Errors
-/// What open or fsync say.
-pub fn sync_status(dir: &Path, rank: u32, nnodes: u32) -> io::Result<()> {
-    File::open(dir.join(part_file("status", rank, nnodes)))?.sync_all()?;
+/// What the file system says; then it is not durable.
+pub fn sync_status(dir: &Path, rank: u32, nnodes: u32, ended: &Ended) -> io::Result<()> {
+    let status = open(&dir.join(part_file("status", rank, nnodes)))?;
+    if read_status(dir, rank, nnodes)?.is_none() {
+        write_over(&status, ended)?;
+    }
+    status.sync_all()?;
     File::open(dir)?.sync_all()
 }
 
@@ -255,9 +327,9 @@ mod tests {
         // Claimed, dead before "executing".
         fs::write(dir.join("claim"), "{\"boot\":\"b\",\"pid\":1}\n").unwrap();
         assert_eq!(verdict_of(&dir), "free");
-        let claim = Claim::take(&dir, "claim").unwrap();
+        let claim = Claim::take(&dir, 0, 1).unwrap();
         assert_eq!(verdict_of(&dir), "held");
-        assert!(matches!(Claim::take(&dir, "claim"), Err(ClaimError::Held)));
+        assert!(matches!(Claim::take(&dir, 0, 1), Err(ClaimError::Held)));
         let Verdict::Held(file) = verdict(&dir, 0, 1).unwrap() else {
             panic!("held")
         };
@@ -275,7 +347,7 @@ mod tests {
                 pid: std::process::id() as i32
             }
         );
-        assert!(matches!(Claim::take(&dir, "claim"), Err(ClaimError::Used)));
+        assert!(matches!(Claim::take(&dir, 0, 1), Err(ClaimError::Used)));
         for torn in ["", "{\"status\":0}", "{\"sta\n"] {
             fs::write(dir.join("status"), torn).unwrap();
             assert_eq!(verdict_of(&dir), "lost", "{torn:?}");
@@ -284,9 +356,59 @@ mod tests {
             status: Some(256),
             exceptions: Vec::new(),
         };
-        write_status(&dir, "status", &ended, true).unwrap();
+        write_over(&open(&dir.join("status")).unwrap(), &ended).unwrap();
         assert!(matches!(verdict(&dir, 0, 1).unwrap(), Verdict::Ended(met) if met == ended));
-        sync_status(&dir, 0, 1).unwrap();
+    }
+
+    #[test]
+    fn a_status_needs_no_room_that_was_not_taken_before_the_body_began() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("1");
+        let claim = Claim::take(&dir, 0, 1).unwrap();
+        let status = dir.join("status");
+        let before = fs::read(&status).unwrap();
+        assert_eq!(before, EMPTY);
+        assert_eq!(verdict_of(&dir), "held");
+        let long = |note: &str| crate::messages::Exception::fatal("exec", note);
+        let ended = Ended {
+            status: Some(32512),
+            exceptions: vec![
+                long(&"ä\n".repeat(5000)),
+                long("short"),
+                long(&"y".repeat(3000)),
+            ],
+        };
+        claim.write_status(&ended, false).unwrap();
+        assert!(fs::metadata(&status).unwrap().len() <= STATUS_LEN as u64);
+        // It is whole before the lock is free: nobody waits for a shepherd that is held up in between.
+        let Verdict::Ended(met) = verdict(&dir, 0, 1).unwrap() else {
+            panic!("ended")
+        };
+        assert_eq!((met.status, met.exceptions.len()), (Some(32512), 3));
+        assert_eq!(met.exceptions[1].note, "short");
+        assert!(met.exceptions[0].note.ends_with('…'));
+        let many = Ended {
+            status: None,
+            exceptions: vec![long("note"); 1000],
+        };
+        assert!(status_line(&many).len() <= STATUS_LEN);
+    }
+
+    #[test]
+    fn a_status_that_was_never_written_is_written_before_it_is_said_to_be_durable() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("1");
+        drop(Claim::take(&dir, 0, 1).unwrap());
+        assert_eq!(verdict_of(&dir), "lost");
+        let ended = Ended {
+            status: Some(0),
+            exceptions: Vec::new(),
+        };
+        sync_status(&dir, 0, 1, &ended).unwrap();
+        assert!(matches!(verdict(&dir, 0, 1).unwrap(), Verdict::Ended(met) if met == ended));
+        // One that stands there is the shepherd's own.
+        sync_status(&dir, 0, 1, &Ended::default()).unwrap();
+        assert!(matches!(verdict(&dir, 0, 1).unwrap(), Verdict::Ended(met) if met == ended));
     }
 
     #[test]
@@ -300,7 +422,7 @@ mod tests {
         };
         assert_ne!(claimant.boot, proc::boot_id());
         assert!(matches!(
-            Claim::take(&dir("1"), "claim"),
+            Claim::take(&dir("1"), 0, 1),
             Err(ClaimError::Used)
         ));
         // A claim that never came to "executing", or whose "executing" never came to the disk.
@@ -309,20 +431,15 @@ mod tests {
         assert!(mark_given_out(&dir("2"), 0, 1).unwrap());
         assert_eq!(verdict_of(&dir("2")), "lost");
         // Its end is on the disk.
-        write_status(
-            &dir("2"),
-            "status",
-            &Ended {
-                status: Some(0),
-                exceptions: Vec::new(),
-            },
-            true,
-        )
-        .unwrap();
+        let ended = Ended {
+            status: Some(0),
+            exceptions: Vec::new(),
+        };
+        write_over(&open(&dir("2").join("status")).unwrap(), &ended).unwrap();
         assert!(mark_given_out(&dir("2"), 0, 1).unwrap());
         assert_eq!(verdict_of(&dir("2")), "ended");
         // Its shepherd lives: not from before.
-        let _claim = Claim::take(&dir("3"), "claim").unwrap();
+        let _claim = Claim::take(&dir("3"), 0, 1).unwrap();
         assert!(!mark_given_out(&dir("3"), 0, 1).unwrap());
     }
 
@@ -330,8 +447,8 @@ mod tests {
     fn parts_of_a_job_on_several_nodes_are_claimed_apart() {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path().join("1");
-        let first = Claim::take(&dir, &part_file("claim", 0, 2)).unwrap();
-        let second = Claim::take(&dir, &part_file("claim", 1, 2)).unwrap();
+        let first = Claim::take(&dir, 0, 2).unwrap();
+        let second = Claim::take(&dir, 1, 2).unwrap();
         drop(first);
         assert!(matches!(verdict(&dir, 0, 2).unwrap(), Verdict::Lost(_)));
         assert!(matches!(verdict(&dir, 1, 2).unwrap(), Verdict::Held(_)));

@@ -7,7 +7,9 @@
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde::Serialize;
@@ -47,6 +49,21 @@ impl Control {
             if self.closed || self.unread.len() > ORDER_LEN_MAX {
                 return None;
             }
+        }
+    }
+
+    /// Waits until there is something to read, or the other side is gone, or `limit` is over. What comes is left unread.
+    pub(crate) fn wait_for_more(&mut self, limit: Duration) {
+        if self.has_line() || self.closed {
+            return;
+        }
+        let limit = Timespec {
+            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        if poll(&mut fds, Some(&limit)).is_ok_and(|ready| ready > 0) {
+            self.fill(RecvFlags::DONTWAIT);
         }
     }
 

@@ -12,6 +12,8 @@ pub(crate) enum Step {
     AfterMkdir,
     /// The claim is there and locked, "executing" is not in it.
     AfterClaim,
+    /// The room for the status is taken, "executing" is not in the claim.
+    AfterReserve,
     /// "executing" is written, nothing was run.
     AfterExecuting,
     /// The tasks run.
@@ -27,6 +29,7 @@ impl Step {
         match self {
             Step::AfterMkdir => "after-mkdir",
             Step::AfterClaim => "after-claim",
+            Step::AfterReserve => "after-reserve",
             Step::AfterExecuting => "after-executing",
             Step::AfterExec => "after-exec",
             Step::BeforeStatus => "before-status",

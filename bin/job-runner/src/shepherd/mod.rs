@@ -26,13 +26,17 @@ mod signals;
 mod spawn;
 mod streams;
 
-pub(crate) use logs::push_entry;
+pub(crate) use logs::{Log, push_entry};
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use crate::messages::{Exception, FromShepherd, ToShepherd};
+use crate::messages::{Ended, Exception, FromShepherd, ToShepherd};
 use crate::order::Order;
+
+/// Pause between two looks for room on a disk that is full.
+const ROOM_ROUND: Duration = Duration::from_millis(200);
 
 /// The argument that makes the binary a shepherd.
 pub const ARGUMENT: &str = "--shepherd";
@@ -76,8 +80,10 @@ pub fn main() -> ExitCode {
 /// Runs one job to its end. False if it could not be claimed.
 fn serve(order: &Order, control: &mut control::Control) -> bool {
     let dir = Path::new(&order.dir);
-    let claim = match claim::Claim::take(dir, &order.part_file("claim")) {
-        Ok(claim) => claim,
+    let claim = match take_claim(order, control) {
+        Ok(Some(claim)) => claim,
+        // It shall not begin any more.
+        Ok(None) => return !control.is_closed(),
         Err(error) => {
             control.send(&FromShepherd::Refused {
                 note: error.to_string(),
@@ -88,17 +94,93 @@ fn serve(order: &Order, control: &mut control::Control) -> bool {
     let ended = run::Run::new(order, control).run();
     // When nobody is there to store what we say, it must be on disk before we go.
     let durable = control.is_closed();
-    if let Err(error) = claim::write_status(dir, &order.part_file("status"), &ended, durable) {
-        let note = format!("failed to write the status of the job: {error}");
+    let written = claim.write_status(&ended, durable);
+    if let Err(error) = &written
+        && !claim::is_no_space(error)
+    {
+        let note = format!(
+            "failed to write the status of the job in {}: {error}",
+            dir.display()
+        );
         control.send(&FromShepherd::Exception(Exception {
             severity: 1,
             kind: "exec".to_owned(),
             note,
         }));
     }
-    control.send(&FromShepherd::Ended(ended));
+    control.send(&FromShepherd::Ended(ended.clone()));
+    if written.is_err_and(|error| claim::is_no_space(&error)) {
+        write_when_there_is_room(&claim, &ended, control);
+    }
     drop(claim);
     // The job's directory may be on a file system that is to be unmounted.
     let _ = std::env::set_current_dir("/");
     true
+}
+
+/// Claims the job, as soon as the disk has room for that. None if the job is to end before it began.
+fn take_claim(
+    order: &Order,
+    control: &mut control::Control,
+) -> Result<Option<claim::Claim>, claim::ClaimError> {
+    let dir = Path::new(&order.dir);
+    let mut expiration = order.expiration;
+    let mut complained = false;
+    loop {
+        let error = match claim::Claim::take(dir, order.rank, order.nnodes) {
+            Err(error) if error.is_no_space() => error,
+            other => return other.map(Some),
+        };
+        if !std::mem::replace(&mut complained, true) {
+            let note = format!("the job begins when there is room on the disk: {error}");
+            control.send(&FromShepherd::Exception(Exception {
+                severity: 2,
+                kind: "exec".to_owned(),
+                note,
+            }));
+        }
+        control.wait_for_more(ROOM_ROUND);
+        for message in control.take_messages() {
+            match message {
+                ToShepherd::Expiration { expiration: new } => expiration = new,
+                ToShepherd::Stdin { tag, .. } => {
+                    let errnum = rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs();
+                    control.send(&FromShepherd::Stdin { tag, errnum });
+                }
+                ToShepherd::Signal { signum } if !signals::is_deadly(signum) => {}
+                ToShepherd::Signal { .. } | ToShepherd::Cancel {} | ToShepherd::Die {} => {
+                    let exceptions = Vec::new();
+                    control.send(&FromShepherd::NotBegun { exceptions });
+                    return Ok(None);
+                }
+            }
+        }
+        if expiration > 0.0 && expiration <= logs::now_s() {
+            let exceptions = vec![Exception::fatal("timeout", run::EXPIRED)];
+            control.send(&FromShepherd::NotBegun { exceptions });
+            return Ok(None);
+        }
+        if control.is_closed() {
+            return Ok(None);
+        }
+    }
+}
+
+/// The end of the job was told, and must outlive us and the node process: it is tried until there is room, or until the node process, which has
+/// it in memory and does the same, has something else for us.
+fn write_when_there_is_room(claim: &claim::Claim, ended: &Ended, control: &mut control::Control) {
+    loop {
+        if control.is_closed() {
+            std::thread::sleep(ROOM_ROUND);
+        } else {
+            control.wait_for_more(ROOM_ROUND);
+        }
+        match claim.write_status(ended, true) {
+            Err(error) if claim::is_no_space(&error) => {}
+            _ => return,
+        }
+        if control.has_line() {
+            return;
+        }
+    }
 }

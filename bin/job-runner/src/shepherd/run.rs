@@ -18,12 +18,13 @@ use serde::Serialize;
 
 use crate::messages::{Ended, Exception, FromShepherd, ToShepherd};
 use crate::order::{Order, Stdin};
+use crate::shepherd::ROOM_ROUND;
 use crate::shepherd::control::Control;
 use crate::shepherd::fault::{self, Step};
 use crate::shepherd::logs::{Log, OutputLog, now_s, push_entry};
 use crate::shepherd::reaper::Reaper;
 use crate::shepherd::signals::signal_all;
-use crate::shepherd::spawn::{self, Launcher, SpawnError, Streams};
+use crate::shepherd::spawn::{self, Launcher, SpawnError, Streams, io_text};
 use crate::shepherd::streams::{Input, Read, Stream, Target};
 
 /// How long a last task's end may be alone before what it left behind is told to end, too.
@@ -32,6 +33,12 @@ const LEFTOVER_WAIT: Duration = Duration::from_millis(5);
 const START_PATIENCE: Duration = Duration::from_millis(3);
 /// Pause between two rounds of SIGKILL, for those who were just being forked.
 const KILL_ROUND: Duration = Duration::from_millis(50);
+
+/// Bytes of entries for `exec.eventlog` that are kept in memory while there is no room.
+const EXEC_LINES_LEN_MAX: usize = 1 << 20;
+
+/// What is said of a job whose time is over.
+pub(crate) const EXPIRED: &str = "resource allocation expired";
 
 /// One task.
 #[derive(Debug)]
@@ -44,9 +51,11 @@ struct Task {
 pub(crate) struct Run<'a> {
     order: &'a Order,
     control: &'a mut Control,
-    exec: Option<Log>,
+    exec: Log,
     exec_lines: Vec<u8>,
-    output: Option<OutputLog>,
+    /// There was no room for them.
+    exec_waits: bool,
+    output: OutputLog,
     tasks: Vec<Task>,
     streams: Vec<Stream>,
     inputs: Vec<Input>,
@@ -58,6 +67,8 @@ pub(crate) struct Run<'a> {
     limit_at: Option<Instant>,
     kill_at: Option<Instant>,
     leftover_at: Option<Instant>,
+    /// When it is looked whether the disk has room again.
+    room_at: Option<Instant>,
     exceptions: Vec<Exception>,
     /// Exit code that stands for a task that could not be started.
     failed_code: Option<i32>,
@@ -66,12 +77,28 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(order: &'a Order, control: &'a mut Control) -> Run<'a> {
+        let dir = Path::new(&order.dir);
+        let alone = order.nnodes <= 1;
+        let (ntasks, bytes_max) = (order.ntasks_total, order.output_bytes_max);
+        // Every part knows the beginning, and whichever comes first writes it.
+        let mut first = Vec::with_capacity(512);
+        push_entry::<()>(&mut first, "init", None);
+        push_entry::<()>(&mut first, "starting", None);
+        let init = ShellInit {
+            service: &order.service,
+            leader_rank: order.leader_rank,
+            size: order.nnodes,
+        };
+        push_entry(&mut first, "shell.init", Some(init));
+        let taskmap = &order.taskmap;
+        push_entry(&mut first, "shell.start", Some(ShellStart { taskmap }));
         Run {
             order,
             control,
-            exec: None,
+            exec: Log::new(&dir.join("exec.eventlog"), first, alone),
             exec_lines: Vec::with_capacity(1024),
-            output: None,
+            exec_waits: false,
+            output: OutputLog::new(&dir.join("output.eventlog"), ntasks, bytes_max, alone),
             tasks: Vec::new(),
             streams: Vec::new(),
             inputs: Vec::new(),
@@ -81,6 +108,7 @@ impl<'a> Run<'a> {
             limit_at: None,
             kill_at: None,
             leftover_at: None,
+            room_at: None,
             exceptions: Vec::new(),
             failed_code: None,
             output_failed: false,
@@ -142,51 +170,40 @@ impl<'a> Run<'a> {
     // ---- the beginning -------------------------------------------------------------------------
 
     fn open_logs(&mut self) {
-        let dir = Path::new(&self.order.dir);
-        let alone = self.order.nnodes <= 1;
-        let (ntasks, bytes_max) = (self.order.ntasks_total, self.order.output_bytes_max);
-        match OutputLog::open(&dir.join("output.eventlog"), ntasks, bytes_max, alone) {
-            Ok(log) => self.output = Some(log),
-            Err(error) => self.output_error(&error),
-        }
-        // Every part knows the beginning, and whichever comes first writes it.
-        let mut lines = Vec::with_capacity(512);
-        let order = self.order;
-        push_entry::<()>(&mut lines, "init", None);
-        push_entry::<()>(&mut lines, "starting", None);
-        let init = ShellInit {
-            service: &order.service,
-            leader_rank: order.leader_rank,
-            size: order.nnodes,
-        };
-        push_entry(&mut lines, "shell.init", Some(init));
-        push_entry(
-            &mut lines,
-            "shell.start",
-            Some(ShellStart {
-                taskmap: &order.taskmap,
-            }),
-        );
-        match Log::open_with(&dir.join("exec.eventlog"), &lines, alone) {
-            Ok(log) => self.exec = Some(log),
-            Err(error) => self.output_error(&error),
-        }
+        self.flush_output();
+        self.write_exec();
     }
 
     fn write_exec(&mut self) {
-        if let Some(log) = &mut self.exec {
-            let written = log.write(&self.exec_lines);
-            self.exec_lines.clear();
-            if let Err(error) = written {
-                self.output_error(&error);
+        match self.exec.write(&self.exec_lines) {
+            Ok(()) => {
+                self.exec_lines.clear();
+                self.exec_waits = false;
             }
+            Err(failed) => {
+                // Kept, and written when there is room.
+                self.exec_lines.drain(..failed.written);
+                self.exec_waits = true;
+                if self.exec_lines.len() > EXEC_LINES_LEN_MAX {
+                    self.exec_lines.clear();
+                }
+                self.output_error(&failed.error);
+            }
+        }
+    }
+
+    fn flush_output(&mut self) {
+        if let Err(error) = self.output.flush() {
+            self.output_error(&error);
         }
     }
 
     /// Tells once that the logs are incomplete.
     fn output_error(&mut self, error: &std::io::Error) {
         if !std::mem::replace(&mut self.output_failed, true) {
-            let note = format!("failed to write the job's logs, some output is lost: {error}");
+            let (dir, error) = (&self.order.dir, io_text(error));
+            let note =
+                format!("failed to write the job's logs in {dir}, some output is lost: {error}");
             self.raise(Exception {
                 severity: 2,
                 kind: "output".to_owned(),
@@ -211,9 +228,7 @@ impl<'a> Run<'a> {
             let pid = launcher.spawn(order, local, &streams)?;
             self.tasks.push(Task { pid, status: None });
         }
-        if let Some(log) = &mut self.output {
-            let _ = log.flush();
-        }
+        self.flush_output();
         Ok(())
     }
 
@@ -238,12 +253,7 @@ impl<'a> Run<'a> {
                     .into()
             }
         };
-        let Some(log) = &mut self.output else {
-            return Err(spawn::open_failed(
-                "output.eventlog",
-                std::io::ErrorKind::NotFound.into(),
-            ));
-        };
+        let log = &mut self.output;
         let (out, out_stream) = stdout.connect("stdout", rank, log).map_err(failed)?;
         let (err, err_stream) = stderr.connect("stderr", rank, log).map_err(failed)?;
         self.streams.extend(out_stream);
@@ -258,10 +268,14 @@ impl<'a> Run<'a> {
     // ---- one turn of the loop ------------------------------------------------------------------
 
     fn turn(&mut self) {
-        let deadline = [self.start_at, self.limit_at, self.kill_at, self.leftover_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let deadlines = [
+            self.start_at,
+            self.limit_at,
+            self.kill_at,
+            self.leftover_at,
+            self.room_at,
+        ];
+        let deadline = deadlines.into_iter().flatten().min();
         let ready = self.wait(deadline);
         let mut ready = ready.into_iter();
         let mut next = || ready.next().unwrap_or(false);
@@ -287,15 +301,16 @@ impl<'a> Run<'a> {
             self.read_reaper();
         }
         self.check_deadlines();
-        if let Some(log) = &mut self.output
-            && let Err(error) = log.flush()
-        {
-            log.truncated = true;
-            self.output_error(&error);
-        }
-        if self.exec_lines.len() > 4096 {
+        self.flush_output();
+        let due = self.room_at.is_some_and(|at| at <= Instant::now());
+        if due || (self.exec_lines.len() > 4096 && !self.exec_waits) {
             self.write_exec();
         }
+        self.room_at =
+            (self.exec_waits || self.output.waits_for_room()).then(|| match self.room_at {
+                Some(at) if !due => at,
+                _ => Instant::now() + ROOM_ROUND,
+            });
     }
 
     /// Waits until something is ready or a deadline passes: flags for reaper, control, each stream, each input.
@@ -349,7 +364,7 @@ impl<'a> Run<'a> {
     }
 
     fn read_streams(&mut self, ready: &[bool]) {
-        let Some(log) = &mut self.output else { return };
+        let log = &mut self.output;
         let mut buffer = Vec::new();
         let mut ready = ready.iter();
         self.streams.retain_mut(|stream| {
@@ -430,7 +445,7 @@ impl<'a> Run<'a> {
         }
         if due(self.limit_at) {
             self.limit_at = None;
-            self.raise(Exception::fatal("timeout", "resource allocation expired"));
+            self.raise(Exception::fatal("timeout", EXPIRED));
             self.end_politely(Signal::ALARM);
         }
         if due(self.leftover_at) {
@@ -539,23 +554,21 @@ impl<'a> Run<'a> {
     // ---- the end -------------------------------------------------------------------------------
 
     fn finish(mut self) -> Ended {
-        if let Some(log) = &mut self.output {
-            let mut buffer = Vec::new();
-            for mut stream in self.streams.drain(..) {
-                let last = loop {
-                    match stream.read(&mut buffer, log) {
-                        Read::Some => {}
-                        last => break last,
-                    }
-                };
-                // Someone outside of the job holds the pipe: what comes from there is not the job's.
-                if last == Read::Nothing {
-                    stream.close(log);
+        let mut buffer = Vec::new();
+        for mut stream in self.streams.drain(..) {
+            let last = loop {
+                match stream.read(&mut buffer, &mut self.output) {
+                    Read::Some => {}
+                    last => break last,
                 }
+            };
+            // Someone outside of the job holds the pipe: what comes from there is not the job's.
+            if last == Read::Nothing {
+                stream.close(&mut self.output);
             }
-            if let Err(error) = log.flush() {
-                self.output_error(&error);
-            }
+        }
+        if let Err(error) = self.output.flush_last() {
+            self.output_error(&error);
         }
         let codes = self
             .tasks

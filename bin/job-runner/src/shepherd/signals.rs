@@ -24,3 +24,21 @@ pub(crate) fn signal_all(leaders: &[Pid], signal: Signal) {
         }
     }
 }
+
+/// Whether a signal ends a process that does nothing about it.
+pub(crate) fn is_deadly(signum: i32) -> bool {
+    let Some(signal) = Signal::from_named_raw(signum) else {
+        return false;
+    };
+    ![
+        Signal::CONT,
+        Signal::STOP,
+        Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
+        Signal::CHILD,
+        Signal::WINCH,
+        Signal::URG,
+    ]
+    .contains(&signal)
+}

@@ -5,8 +5,9 @@
 //! small `nofile` hurts the task and not us.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +37,7 @@ pub(crate) struct SpawnError {
 }
 
 /// The text of an error without Rust's "(os error 2)".
-fn io_text(error: &io::Error) -> String {
+pub(crate) fn io_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(at) => text[..at].to_owned(),
@@ -51,13 +52,30 @@ pub(crate) struct Streams {
     pub(crate) stderr: OwnedFd,
 }
 
-impl Streams {
-    fn give(&self, command: &mut Command) -> io::Result<()> {
-        command
-            .stdin(self.stdin.try_clone()?)
-            .stdout(self.stdout.try_clone()?)
-            .stderr(self.stderr.try_clone()?);
-        Ok(())
+/// Our own standard streams are those of a task while it is spawned: it inherits them, and no descriptor is too high for its limits. We use none
+/// of ours (the socket has a descriptor of its own).
+struct Lent {
+    stderr: OwnedFd,
+}
+
+impl Lent {
+    fn to(streams: &Streams) -> io::Result<Lent> {
+        let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+        rustix::stdio::dup2_stdin(&streams.stdin)?;
+        rustix::stdio::dup2_stdout(&streams.stdout)?;
+        rustix::stdio::dup2_stderr(&streams.stderr)?;
+        Ok(Lent { stderr })
+    }
+}
+
+impl Drop for Lent {
+    /// A pipe's end that we kept would keep its reader waiting.
+    fn drop(&mut self) {
+        let _ = rustix::stdio::dup2_stderr(&self.stderr);
+        if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdin(&nothing);
+            let _ = rustix::stdio::dup2_stdout(&nothing);
+        }
     }
 }
 
@@ -110,9 +128,7 @@ impl Launcher {
     ) -> Result<Pid, SpawnError> {
         let mut command = self.command(&self.program, order, local);
         command.arg0(&order.command[0]).args(&order.command[1..]);
-        streams
-            .give(&mut command)
-            .map_err(|error| self.failed(order, error))?;
+        let lent = Lent::to(streams).map_err(|error| self.failed(order, error))?;
         self.pin(order, local);
         let limits = Limits::apply(&order.rlimit);
         let mut spawned = command.spawn();
@@ -122,9 +138,10 @@ impl Launcher {
             // A script without a first line that names its interpreter: what execvp does.
             let mut shell = self.command(Path::new("/bin/sh"), order, local);
             shell.arg(&self.program).args(&order.command[1..]);
-            spawned = streams.give(&mut shell).and_then(|()| shell.spawn());
+            spawned = shell.spawn();
         }
         limits.restore();
+        drop(lent);
         if let Some(cores) = &self.cores {
             let _ = rustix::thread::sched_setaffinity(None, cores);
         }

@@ -214,9 +214,7 @@ impl Stream {
                     text.extend_from_slice(b": ");
                     text.extend_from_slice(line);
                 }
-                if (&**file).write_all(&text).is_err() {
-                    log.truncated = true;
-                }
+                let _ = (&**file).write_all(&text);
             }
             _ => {
                 let whole = if last {

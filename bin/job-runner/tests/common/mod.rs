@@ -25,8 +25,11 @@ use wire::{Cred, Message, Request, Topic, errno, json_payload, parse_json};
 /// Nothing takes this long.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
 
+pub mod disk;
+
 pub struct World {
     pub dir: tempfile::TempDir,
+    pub disk: Option<disk::Disk>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     pub engine: Option<Child>,
@@ -52,12 +55,25 @@ impl World {
         world
     }
 
-    pub fn without_engine(arguments: &[&str]) -> World {
+    /// With its state directory on a disk of its own; none where there can be none.
+    pub fn on_disk(kib: u32, arguments: &[&str]) -> Option<World> {
         let dir = tempfile::tempdir().unwrap();
+        let disk = disk::Disk::mount(dir.path(), kib)?;
+        let mut world = World::within(dir, arguments);
+        world.disk = Some(disk);
+        Some(world)
+    }
+
+    pub fn without_engine(arguments: &[&str]) -> World {
+        World::within(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    fn within(dir: tempfile::TempDir, arguments: &[&str]) -> World {
         std::fs::write(dir.path().join("key"), "secret\n").unwrap();
         let (server, inbound) = listen(&dir);
         World {
             dir,
+            disk: None,
             arguments: arguments.iter().map(|one| (*one).to_owned()).collect(),
             environment: Vec::new(),
             engine: None,
@@ -400,6 +416,8 @@ impl Drop for World {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             let _ = engine.wait();
         }
+        self.server = None;
+        self.disk = None;
     }
 }
 
