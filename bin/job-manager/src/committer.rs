@@ -7,6 +7,7 @@
 //! What is held here is bounded: requests are refused while more than [`UNDURABLE_BYTES_MAX`] or [`UNDURABLE_ENTRIES_MAX`] is not durable
 //! (one request may reach past that), and reports of engines are bounded by what the engines were asked.
 
+use crate::retain::LogLimit;
 use job::{Attach, Entry, Seq};
 use manager::Commit;
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ pub(crate) struct Committer {
     /// Last seq and size of each commit that is not durable.
     sizes: VecDeque<(Seq, usize)>,
     undurable_bytes: usize,
+    log: LogLimit,
     pub(crate) stats: CommitStats,
 }
 
@@ -44,7 +46,8 @@ pub(crate) struct CommitStats {
 }
 
 impl Committer {
-    pub(crate) fn new(writer: Writer) -> Committer {
+    /// `log`: how much of the log is kept.
+    pub(crate) fn new(writer: Writer, log: LogLimit) -> Committer {
         Committer {
             writer,
             gathered: Batch::default(),
@@ -52,6 +55,7 @@ impl Committer {
             undurable: VecDeque::new(),
             sizes: VecDeque::new(),
             undurable_bytes: 0,
+            log,
             stats: CommitStats::default(),
         }
     }
@@ -71,8 +75,11 @@ impl Committer {
     }
 
     /// Gives the writer what was gathered, in order; never waits. What a writer that has ended does not take is kept: its last event says why.
-    pub(crate) fn hand_over(&mut self) {
+    /// The log's new floor, if it rises with that.
+    pub(crate) fn hand_over(&mut self) -> Option<Seq> {
+        let floor = self.log.trim(&self.gathered);
         if !self.gathered.entries.is_empty() {
+            self.gathered.trim = floor;
             self.held.push_back(std::mem::take(&mut self.gathered));
         }
         while let Some(batch) = self.held.pop_front() {
@@ -84,6 +91,7 @@ impl Committer {
                 }
             }
         }
+        floor
     }
 
     /// Whether too much is on its way for more changes to be taken.
@@ -110,7 +118,7 @@ impl Committer {
 
     /// Stores what was handed over and lets the state directory go. Waits for the disk.
     pub(crate) fn close(mut self) {
-        self.hand_over();
+        let _ = self.hand_over();
         let held = self.held.len();
         match self.writer.close() {
             Ok(()) if held == 0 => {}

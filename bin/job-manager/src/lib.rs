@@ -18,6 +18,7 @@
 //! | `committer.rs` | commits on their way to the disk |
 //! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
 //! | `set_aside.rs` | jobs that cannot be used |
+//! | `retain.rs` | how much of the log is kept |
 //! | `purge.rs` | searches for jobs that ended, and the files of purged ones |
 
 mod asked;
@@ -40,6 +41,7 @@ mod pages;
 mod purge;
 mod reads;
 mod restore;
+mod retain;
 mod serve;
 mod set_aside;
 mod shell;
@@ -49,6 +51,7 @@ mod streams;
 mod to_engines;
 mod turns;
 
+pub use retain::{LOG_BYTES_LIMIT, LOG_ENTRIES_LIMIT, Retention};
 use rpc::Verdict;
 use std::future::Future;
 use std::path::PathBuf;
@@ -72,6 +75,8 @@ pub struct Config {
     pub frame_limit: usize,
     /// The store's file may not grow past so many bytes: beyond, it is as if the disk were full.
     pub store_size_limit: Option<u64>,
+    /// How much is kept of what is over.
+    pub retention: Retention,
 }
 
 impl Config {
@@ -87,6 +92,7 @@ impl Config {
             batch_interval: Duration::from_millis(BATCH_INTERVAL_MS),
             frame_limit: wire::FRAME_LEN_MAX_DEFAULT,
             store_size_limit: None,
+            retention: Retention::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `weir-job-manager`: arguments, tracing and the exit code. What it does is in the library beside it.
 use clap::Parser;
-use job_manager::{Config, Stop};
+use job_manager::{Config, Retention, Stop};
 use std::process::ExitCode;
 
 /// The broker, the job-manager and the journal of one weir instance.
@@ -38,6 +38,23 @@ struct Args {
     /// Bytes that the store's file may have; beyond, it is as if the disk were full.
     #[arg(long, value_name = "BYTES")]
     store_size_limit: Option<u64>,
+    /// Purge jobs so long after their end (90d, 12h, 30m; seconds if there is no unit)
+    #[arg(long, value_name = "FSD", value_parser = age)]
+    inactive_age_limit: Option<f64>,
+    /// Of the jobs that ended keep the last N; purge the others.
+    #[arg(long, value_name = "N")]
+    inactive_num_limit: Option<u64>,
+    /// Entries of the journal's log that are kept on disk, for readers that come back with a cursor.
+    #[arg(long, value_name = "N", default_value_t = job_manager::LOG_ENTRIES_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
+    log_entries_limit: u64,
+    /// Bytes of that log, about.
+    #[arg(long, value_name = "BYTES", default_value_t = job_manager::LOG_BYTES_LIMIT, value_parser = clap::value_parser!(u64).range(1..))]
+    log_bytes_limit: u64,
+}
+
+/// A duration that limits the age of jobs; `inf` is none.
+fn age(text: &str) -> Result<f64, job::FsdError> {
+    text.parse::<job::Fsd>().map(|fsd| fsd.0)
 }
 
 fn main() -> ExitCode {
@@ -59,6 +76,12 @@ fn main() -> ExitCode {
     config.batch_interval = std::time::Duration::from_millis(args.batch_interval);
     config.frame_limit = args.frame_limit;
     config.store_size_limit = args.store_size_limit;
+    config.retention = Retention {
+        inactive_age: args.inactive_age_limit.filter(|age| age.is_finite()),
+        inactive_num: args.inactive_num_limit,
+        log_entries: args.log_entries_limit,
+        log_bytes: args.log_bytes_limit,
+    };
     if args.stop_with_parent
         && let Err(error) =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))

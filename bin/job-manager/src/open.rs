@@ -8,6 +8,7 @@ use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::reads::Reads;
 use crate::restore;
+use crate::retain::LogLimit;
 use crate::set_aside::{SET_ASIDE_MAX, SetAside};
 use crate::shell::{LOCAL, OWN_SERVICES, Parts, Shell};
 use crate::streams::Streams;
@@ -84,6 +85,15 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         }
     }
     restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+    manager.keep(manager::Keep {
+        age: config.retention.inactive_age,
+        num: config.retention.inactive_num,
+    });
+    let (floor, newest) = (recovered.floor, recovered.newest_seq);
+    let log_bytes = reader
+        .log_bytes(floor, newest)
+        .map_err(|error| error.to_string())?;
+    let log = LogLimit::new(&config.retention, floor, newest, log_bytes);
     drop(reader);
 
     let listener = rpc::Listener::bind(&config.socket, 0o777).map_err(|error| error.to_string())?;
@@ -120,7 +130,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         router,
         conns: Conns::new(own_cred),
         streams,
-        committer: Committer::new(writer),
+        committer: Committer::new(writer, log),
         reads,
         set_aside,
         local_uuid,

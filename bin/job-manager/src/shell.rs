@@ -295,7 +295,9 @@ impl Shell {
 
     /// The end of a turn: what is due goes out, what was decided goes to the writer. True if there is more to do at once.
     pub(crate) fn end_turn(&mut self) -> bool {
-        self.committer.hand_over();
+        if let Some(floor) = self.committer.hand_over() {
+            self.streams.set_floor(floor);
+        }
         let now = self.clock.monotonic();
         self.feed_silent(now);
         let more = self.streams.poll(

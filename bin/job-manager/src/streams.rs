@@ -214,6 +214,11 @@ impl Streams {
         }
     }
 
+    /// The log is being trimmed up to `floor`: cursors below it are refused from now on.
+    pub(crate) fn set_floor(&mut self, floor: Seq) {
+        self.fanout.set_floor(floor);
+    }
+
     /// What was read for a listener.
     pub(crate) fn page(
         &mut self,

@@ -28,6 +28,7 @@ mod error;
 mod examine;
 mod jobrow;
 mod lock;
+mod logsize;
 mod log;
 mod reader;
 mod recover;

@@ -205,7 +205,6 @@ async fn what_nobody_serves_and_what_a_service_does_not_know() {
         "job-manager.pause",
         "job-manager.resume",
         "job-manager.x.pause",
-        "job-manager.purge",
         "job-manager.update",
         "attr.disconnect",
     ] {

@@ -46,7 +46,7 @@ impl Manager {
             }
             return self.purge_named(&named, request.force);
         }
-        let before = (age != UNLIMITED_AGE).then(|| Timestamp(self.now.0 - age));
+        let before = (age != UNLIMITED_AGE).then_some(Timestamp(self.now.0 - age));
         let keep = u64::try_from(num).ok();
         let which = match (request.all, before, keep) {
             (true, ..) => Which::All,
