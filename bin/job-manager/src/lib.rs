@@ -111,23 +111,6 @@ pub enum Stop {
     Failed(String),
 }
 
-/// Ready when the process gets SIGTERM or SIGINT.
-pub async fn signals() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-        _ => std::future::pending().await,
-    }
-}
-
 /// Runs the daemon until `shutdown` is ready. Everything acknowledged by then is on disk; it ends in bounded time.
 /// # Errors
 /// [`Stop`].

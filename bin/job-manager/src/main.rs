@@ -3,6 +3,8 @@ use clap::Parser;
 use job_manager::{Config, Retention, Stop};
 use std::process::ExitCode;
 
+const NAME: &str = "weir-job-manager";
+
 /// The broker, the job-manager and the journal of one weir instance.
 ///
 /// Owns the instance's socket and is its only writer. `weir start` runs it together with weir-job-info and weir-job-runner; run
@@ -12,7 +14,7 @@ use std::process::ExitCode;
 /// not writable, or of a newer schema; the socket path is too long; an argument is wrong), with one line that says what; 1 when it had to
 /// stop (a failed write to the store), after which it may simply be started again.
 #[derive(Parser, Debug)]
-#[command(name = "weir-job-manager", version)]
+#[command(name = NAME, version)]
 struct Args {
     /// State directory: store, key and socket live there. Made if it is missing.
     #[arg(long, value_name = "DIR")]
@@ -29,9 +31,8 @@ struct Args {
     /// Milliseconds over which events are gathered for a listener under load. Commits never wait for it.
     #[arg(long, value_name = "MS", default_value_t = job_manager::BATCH_INTERVAL_MS, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     batch_interval: u64,
-    /// Stop when the process that started this one ends. Jobs go on.
-    #[arg(long)]
-    stop_with_parent: bool,
+    #[command(flatten)]
+    parent: daemon::StopWithParent,
     /// Largest frame accepted from a client, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = wire::FRAME_LEN_MAX_DEFAULT)]
     frame_limit: usize,
@@ -58,15 +59,14 @@ fn age(text: &str) -> Result<f64, job::FsdError> {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args: Args = match daemon::arguments(NAME) {
         Ok(args) => args,
-        Err(error) if !error.use_stderr() => error.exit(),
-        Err(error) => {
-            logs::say(&format!("weir-job-manager: {}", one_line(&error)));
-            return ExitCode::from(78);
-        }
+        Err(status) => return status,
     };
     logs::init();
+    if let Err(status) = args.parent.watch() {
+        return status;
+    }
     let mut config = Config::new(args.statedir);
     if let Some(socket) = args.socket {
         config.socket = socket;
@@ -82,47 +82,13 @@ fn main() -> ExitCode {
         log_entries: args.log_entries_limit,
         log_bytes: args.log_bytes_limit,
     };
-    if args.stop_with_parent
-        && let Err(error) =
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-    {
-        tracing::warn!(%error, "would outlive its parent");
-    }
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            logs::say(&format!(
-                "weir-job-manager: failed to start its runtime: {error}"
-            ));
-            return ExitCode::from(1);
+    daemon::run(NAME, async {
+        match job_manager::run(config, daemon::signals()).await {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(Stop::CannotStart(text)) => Err((daemon::STATUS_CONFIG, text)),
+            Err(Stop::Failed(text)) => Err((1, text)),
         }
-    };
-    match runtime.block_on(job_manager::run(config, job_manager::signals())) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Stop::CannotStart(text)) => {
-            logs::say(&format!("weir-job-manager: {text}"));
-            ExitCode::from(78)
-        }
-        Err(Stop::Failed(text)) => {
-            logs::say(&format!("weir-job-manager: {text}"));
-            ExitCode::from(1)
-        }
-    }
-}
-
-/// What is wrong with the arguments, in one line: whoever started us shows that line. What follows clap's first empty line is how
-/// to use it.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines = text.strip_prefix("error: ").unwrap_or(&text).lines();
-    let lines: Vec<&str> = lines
-        .map(str::trim)
-        .take_while(|line| !line.is_empty())
-        .collect();
-    lines.join(" ")
+    })
 }
 
 #[cfg(test)]
@@ -132,17 +98,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_an_argument_is_one_line_with_the_value_and_the_range() {
-        let wrong = |argument| {
-            let all = ["x", "--statedir=/s", argument];
-            one_line(&Args::try_parse_from(all).unwrap_err())
-        };
+        let all = ["x", "--statedir=/s", "--batch-interval=10001"];
         assert_eq!(
-            wrong("--batch-interval=10001"),
+            daemon::one_line(&Args::try_parse_from(all).unwrap_err()),
             "invalid value '10001' for '--batch-interval <MS>': 10001 is not in 0..=10000"
-        );
-        assert_eq!(
-            wrong("--frobnicate"),
-            "unexpected argument '--frobnicate' found"
         );
     }
 }

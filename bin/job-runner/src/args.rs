@@ -12,12 +12,12 @@ use crate::node::NodeConfig;
 pub const KILL_GRACE_S_MAX: f64 = 86_400.0;
 /// The most shepherds a node keeps ready.
 pub const SPARES_MAX: usize = 256;
-/// Exit code for arguments that will be as wrong the next time (EX_CONFIG).
-pub const STATUS_CONFIG: u8 = 78;
+/// The program, as it names itself.
+pub const NAME: &str = "weir-job-runner";
 
 /// The embedded engine: schedules and runs jobs on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "weir-job-runner", version, about)]
+#[command(name = NAME, version, about)]
 pub struct Args {
     /// The instance to work for
     #[arg(long, env = "WEIR_URI", required_unless_present = "node", value_parser = uri)]
@@ -43,9 +43,9 @@ pub struct Args {
     /// End all jobs when the process that started the engine ends
     #[arg(long)]
     pub die_with_supervisor: bool,
-    /// Stop when the process that started the engine ends; jobs go on
-    #[arg(long)]
-    pub stop_with_parent: bool,
+    /// Whether it ends with the process that started it
+    #[command(flatten)]
+    pub parent: daemon::StopWithParent,
     /// Run as the process of one node
     #[arg(long, value_name = "NAME", hide = true)]
     pub node: Option<String>,
@@ -91,19 +91,6 @@ fn grace(text: &str) -> Result<f64, String> {
 fn uri(text: &str) -> Result<String, String> {
     rpc::uri::socket_path(text).map_err(|reason| reason.to_string())?;
     Ok(text.to_owned())
-}
-
-/// What is wrong with the arguments, in one line: whoever started us shows that line.
-#[must_use]
-pub fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // What follows the first empty line is how to use it.
-    let lines = text.lines().map(str::trim);
-    lines
-        .take_while(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 impl Args {
@@ -153,6 +140,7 @@ pub enum Role {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use daemon::one_line;
 
     fn wrong(arguments: &[&str]) -> String {
         let all = ["x", "--statedir=/s", "--uri=local:///s/socket"];

@@ -5,7 +5,7 @@
 use crate::{Finding, Findings, PURE};
 
 /// A crate of `crates/`, and the crates of this workspace it may use.
-pub const ARROWS: [(&str, &[&str]); 13] = [
+pub const ARROWS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("job", &[]),
     ("protocol", &["wire", "job"]),
@@ -17,6 +17,7 @@ pub const ARROWS: [(&str, &[&str]); 13] = [
     ("store", &["job"]),
     ("rpc", &["wire"]),
     ("logs", &[]),
+    ("daemon", &["logs"]),
     ("tidy", &[]),
     (
         "fuzzed",

@@ -248,7 +248,7 @@ fn daemons(
     }
     // Daemons whose supervisor was killed would be in the way of the next one on this directory.
     for arguments in [&mut manager, &mut info, &mut runner] {
-        arguments.push("--stop-with-parent".into());
+        arguments.push(format!("--stop-with-parent={}", std::process::id()).into());
     }
     if private {
         runner.push("--die-with-supervisor".into());
