@@ -82,9 +82,9 @@ impl Instance {
         format!("local://{}", self.socket.display())
     }
 
-    /// Resident memory of the processes whose name this is, among those of this instance; bytes.
-    pub(crate) fn rss(&self, name: &str) -> anyhow::Result<u64> {
-        let mut total = 0;
+    /// The processes of this instance with that name.
+    fn processes(&self, name: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
         for process in std::fs::read_dir("/proc")?.flatten() {
             let path = process.path();
             let Ok(cmdline) = std::fs::read(path.join("cmdline")) else {
@@ -97,23 +97,46 @@ impl Instance {
                 .is_some_and(|word| word.ends_with(name.as_bytes()))
                 && words.contains(&dir)
             {
-                let status = std::fs::read_to_string(path.join("status"))?;
-                let line = status
-                    .lines()
-                    .find(|line| line.starts_with("VmRSS:"))
-                    .unwrap_or_default();
-                let kib: u64 = line
-                    .split_whitespace()
-                    .nth(1)
-                    .and_then(|word| word.parse().ok())
-                    .unwrap_or(0);
-                total += kib * 1024;
+                found.push(path);
             }
         }
-        if total == 0 {
+        if found.is_empty() {
             bail!("no process {name} of this instance was found");
         }
+        Ok(found)
+    }
+
+    /// Resident memory of the processes of that name; bytes.
+    pub(crate) fn rss(&self, name: &str) -> anyhow::Result<u64> {
+        let mut total = 0;
+        for process in self.processes(name)? {
+            let status = std::fs::read_to_string(process.join("status"))?;
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("VmRSS:"))
+                .unwrap_or_default();
+            let kib: u64 = line
+                .split_whitespace()
+                .nth(1)
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0);
+            total += kib * 1024;
+        }
         Ok(total)
+    }
+
+    /// Sends a signal to the processes of that name.
+    pub(crate) fn signal(&self, name: &str, signal: rustix::process::Signal) -> anyhow::Result<()> {
+        for process in self.processes(name)? {
+            let number = process.file_name().and_then(|name| name.to_str());
+            let pid = number
+                .and_then(|number| number.parse().ok())
+                .and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                rustix::process::kill_process(pid, signal)?;
+            }
+        }
+        Ok(())
     }
 
     /// The job-manager's counters.

@@ -13,6 +13,9 @@ use anyhow::Context as _;
 use instance::Instance;
 use table::Table;
 
+/// What the rows of that group begin with.
+const ISOLATION: &str = "isolation";
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -22,6 +25,8 @@ pub struct Config {
     pub run_jobs: usize,
     /// Listeners of the fan-out row.
     pub listeners: usize,
+    /// Events while a listener is stopped, for the rows of isolation.
+    pub events: u64,
     /// Only rows whose name contains this.
     pub only: Option<String>,
     /// Where the state goes.
@@ -37,13 +42,18 @@ pub struct Config {
 /// The instance cannot be started, or answers a request with an error.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut table = Table::new(config.only.clone(), config.json);
-    let instance = Instance::start(&config)
-        .await
-        .context("failed to start an instance")?;
-    let measured = rows::all(&config, &instance, &mut table).await;
-    let stopped = instance.stop().await;
-    measured?;
-    stopped?;
+    if config.only.as_deref() != Some(ISOLATION) {
+        let instance = Instance::start(&config)
+            .await
+            .context("failed to start an instance")?;
+        let measured = rows::all(&config, &instance, &mut table).await;
+        let stopped = instance.stop().await;
+        measured?;
+        stopped?;
+    }
+    if table.wants(ISOLATION) {
+        rows::isolation(&config, &mut table).await?;
+    }
     table.print();
     Ok(())
 }

@@ -20,7 +20,11 @@ struct Args {
     /// Listeners of the fan-out row.
     #[arg(long, value_name = "N", default_value_t = 100)]
     listeners: usize,
-    /// Only the rows whose name contains this.
+    /// Events that happen while a listener is stopped, in the rows of isolation.
+    #[arg(long, value_name = "N", default_value_t = 500_000)]
+    events: u64,
+    /// Only the rows whose name contains this. `isolation` measures that group alone: what clients that do not read, or ask without end, cost the
+    /// others; other rows build upon each other, so all are measured and these are shown.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Where the instance's state goes; a new folder is made inside and removed at the end.
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         jobs: args.jobs.max(100),
         run_jobs: args.run_jobs.max(10),
         listeners: args.listeners.max(1),
+        events: args.events.max(1000),
         only: args.only,
         dir: args.dir,
         bin,

@@ -1,6 +1,7 @@
 //! All rows, in an order in which each finds the state it needs: nothing pending, then a stopped queue that fills, then real jobs.
 
 mod fanout;
+mod isolation;
 mod listing;
 mod priority;
 mod submit;
@@ -13,7 +14,10 @@ use serde_json::json;
 use std::io::{Seek as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Measures everything.
+/// The group that has instances of its own.
+pub(crate) use isolation::all as isolation;
+
+/// Measures everything but isolation.
 pub(crate) async fn all(
     config: &Config,
     instance: &Instance,

@@ -52,6 +52,9 @@ impl Table {
     }
 
     pub(crate) fn add(&mut self, row: Row) {
+        if !self.wants(row.name) {
+            return;
+        }
         if !self.json {
             eprintln!("  {:<44} {:>12} {}", row.name, figure(row.value), row.unit);
         }
