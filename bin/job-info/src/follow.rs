@@ -104,10 +104,10 @@ impl Info {
     }
 
     /// When [`Info::tick`] has something to do, the connection apart.
-    pub(crate) fn next_tick(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_tick(&mut self, now: Instant) -> Option<Instant> {
         let names = self.link.due.filter(|_| self.link.up);
-        let held = (self.hold.len() > 0).then(|| now + HOLD_CHECK);
-        let files = self.files.must_poll().then(|| now + FILES_POLL);
+        let held = self.hold_due.when(self.hold.len() > 0, now, HOLD_CHECK);
+        let files = self.files_due.when(self.files.must_poll(), now, FILES_POLL);
         [names, held, files, self.stats_due]
             .into_iter()
             .flatten()
@@ -130,9 +130,12 @@ impl Info {
             self.ask_for_names();
         }
         self.stats_tick(now);
-        if self.files.must_poll() {
+        if self.files_due.take(now) {
             let followed: Vec<JobId> = self.followers.keys().copied().collect();
             self.files_changed(followed);
+        }
+        if !self.hold_due.take(now) {
+            return;
         }
         for held in self.hold.take_late(now) {
             let text = format!(

@@ -19,6 +19,24 @@ pub(crate) const HELD_PER_CLIENT_MAX: usize = 1024;
 /// How long a request may wait for the seq it named itself.
 pub(crate) const AFTER_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// When something is to be looked at that is looked at now and then, for as long as that is wanted. The moment stays where it is
+/// however often it is asked for: a loop that is woken by other things all the time still comes to it.
+#[derive(Debug, Default)]
+pub(crate) struct Due(Option<Instant>);
+
+impl Due {
+    /// The moment: `pause` after this was first wanted, or after it last came.
+    pub(crate) fn when(&mut self, wanted: bool, now: Instant, pause: Duration) -> Option<Instant> {
+        self.0 = wanted.then(|| self.0.unwrap_or(now + pause));
+        self.0
+    }
+
+    /// Whether it has come; the next is a pause away.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        self.0.take_if(|due| *due <= now).is_some()
+    }
+}
+
 /// One request that waits.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -127,5 +145,25 @@ impl Hold {
             }
         }
         Some(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_comes_however_often_the_loop_is_woken_before_it() {
+        let mut due = Due::default();
+        let begun = Instant::now();
+        let (pause, woken) = (Duration::from_secs(1), Duration::from_millis(10));
+        let mut taken = 0;
+        for times in 0..500 {
+            let now = begun + woken * times;
+            assert!(due.when(true, now, pause).is_some());
+            taken += u32::from(due.take(now));
+        }
+        assert_eq!(taken, 4, "once a second");
+        assert_eq!(due.when(false, begun, pause), None);
     }
 }

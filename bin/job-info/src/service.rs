@@ -82,6 +82,10 @@ pub(crate) async fn serve(
             .due
             .filter(|_| !info.link.up && connecting.is_none());
         let direct_wake = direct.is_none().then_some(direct_due);
+        // Here too: where something else is always ready, the timer below never gets its turn.
+        if info.next_tick(now).is_some_and(|due| due <= now) {
+            info.tick(now);
+        }
         let deadline = [info.next_tick(now), connect_due, direct_wake]
             .into_iter()
             .flatten()
