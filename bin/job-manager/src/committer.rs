@@ -99,6 +99,11 @@ impl Committer {
         self.undurable_bytes > UNDURABLE_BYTES_MAX || self.undurable.len() > UNDURABLE_ENTRIES_MAX
     }
 
+    /// Whether nothing can be stored, not even what engines report.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.writer.is_halted()
+    }
+
     /// Entries that are not durable yet.
     pub(crate) fn undurable(&self) -> usize {
         self.undurable.len()

@@ -136,6 +136,9 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         local_uuid,
     });
     shell.handle(Input::Start);
+    if shell.committer.is_halted() {
+        shell.take_no_space(true);
+    }
     let news = News {
         inbound: None,
         store: store_events,

@@ -74,6 +74,10 @@ impl Shell {
 
     fn ask_manager(&mut self, from: PeerId, mut request: Request) {
         let topic = request.topic.as_str();
+        if self.committer.is_halted() && is_hello(topic) {
+            let text = "the disk with the state directory is full: engines are not heard until there is room";
+            return self.answer(&request, Err((errno::ENOSPC, Some(text.into()))));
+        }
         if self.committer.is_behind() && !is_taken_always(topic) {
             let text = "too many changes wait for the disk: try again";
             return self.answer(&request, Err((errno::EAGAIN, Some(text.into()))));
@@ -206,6 +210,14 @@ impl Shell {
         }
         builtin::answer(&stats)
     }
+}
+
+/// What an engine begins with.
+fn is_hello(topic: &str) -> bool {
+    matches!(
+        topic,
+        "job-manager.sched-hello" | "job-manager.sched-ready" | "job-manager.exec-hello"
+    )
 }
 
 /// Engines come and go whatever the load, and what it is can always be asked.

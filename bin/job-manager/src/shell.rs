@@ -267,6 +267,23 @@ impl Shell {
         }
     }
 
+    /// What is not durable will never be: whoever waits for it is refused. This process ends with it, and so does what it had applied.
+    pub(crate) fn take_out_of_room(&mut self) {
+        self.no_space = true;
+        for request in self.asked.take_all() {
+            if matches!(request.topic.method(), "wait" | "idle" | "drain") {
+                // Its connection ends, and it may ask again.
+                continue;
+            }
+            let text = "the disk with the state directory is full, and this did not fit: nothing of it is stored; free some space, then try again";
+            self.answer(&request, Err((errno::ENOSPC, Some(text.into()))));
+        }
+        for request in self.lookups.take_all() {
+            self.look_up(request);
+        }
+        self.deliver();
+    }
+
     /// What a read found.
     pub(crate) fn take_found(&mut self, found: Found) {
         match found {

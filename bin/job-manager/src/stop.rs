@@ -1,7 +1,7 @@
 //! The end: what was decided becomes durable and is answered, streams end, clients read what waits for them, the store is closed.
 //!
 //! ```text
-//!  no more requests ─▶ all durable │ 5 s │ no space ─▶ streams end (61) ─▶ EOF to each that has read all │ 1 s ─▶ store closed │ 10 s
+//!  no more requests ─▶ all durable │ 5 s │ out of room ─▶ streams end (61) ─▶ EOF to each that has read all │ 1 s ─▶ store closed │ 10 s
 //! ```
 //! Each step has its time; a disk that hangs or a client that does not read is not waited for. Nothing that was not answered needs it.
 
@@ -57,10 +57,10 @@ pub(crate) async fn stop(mut shell: Shell, mut news: News, healthy: bool) {
     }
 }
 
-/// Until everything decided is durable and answered, or there is no space for it.
+/// Until everything decided is durable and answered. With a full disk the reserve has room for it; if not, the store says so.
 async fn settle(shell: &mut Shell, news: &mut News) {
     shell.end_turn();
-    while shell.committer.undurable() > 0 && !shell.no_space {
+    while shell.committer.undurable() > 0 {
         let event = news.store.recv().await;
         if let Err(error) = take_store_event(shell, event) {
             tracing::error!(%error, "at the end");

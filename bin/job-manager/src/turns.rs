@@ -116,6 +116,12 @@ pub(crate) fn take_store_event(
             tracing::warn!(full, "space in the store");
             shell.take_no_space(full);
         }
+        Some(store::Event::OutOfRoom) => {
+            shell.take_out_of_room();
+            anyhow::bail!(
+                "the disk with the state directory is full, and what was under way did not fit: it was refused, and nothing of it is stored"
+            )
+        }
         Some(store::Event::Fatal(text)) => {
             anyhow::bail!("the store cannot be written any more: {text}")
         }

@@ -58,6 +58,14 @@ pub enum OpenError {
         /// What is left of it.
         left: PathBuf,
     },
+    /// The disk is full, and opening needs some room.
+    #[error("the disk with {file} is full ({detail}): free some space, then start again", file = file.display())]
+    Full {
+        /// The database file.
+        file: PathBuf,
+        /// What SQLite says.
+        detail: String,
+    },
     /// The directory or the lock file could not be used.
     #[error("cannot use state directory {dir}: {source}", dir = dir.display())]
     Directory {
@@ -102,6 +110,14 @@ pub enum ReadError {
     /// SQLite failed.
     #[error("cannot read the store: {0}{remedy}", remedy = remedy(.0))]
     Sqlite(#[from] rusqlite::Error),
+}
+
+/// Whether SQLite says that there is no room. ENOSPC comes as SQLITE_FULL, but for the WAL's index, where it comes as a failure to size it.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|code| {
+        code.code == rusqlite::ErrorCode::DiskFull
+            || code.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+    })
 }
 
 fn remedy(error: &rusqlite::Error) -> &'static str {

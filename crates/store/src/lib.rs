@@ -13,7 +13,8 @@
 //! Invariants:
 //! - Batches are stored whole and in the order they were handed over; what one transaction holds becomes visible together.
 //! - [`Event::Durable`] is told only after the fsync of what it names has returned.
-//! - No space is waited out, with the order kept. Any other failure of the disk is fatal: the process must exit and reopen.
+//! - No space: a reserve lets what is under way end; if that is not enough, nothing of the rest is stored and the writer ends. Any other
+//!   failure of the disk is fatal: the process must exit and reopen.
 //! - A damaged row or line is reported with its id; it never panics and never hides its neighbours.
 //!
 //! What the entries mean is left to `job` and `manager`; who may see them, to the callers. The file's layout is drawn in
@@ -32,6 +33,7 @@ mod logsize;
 mod log;
 mod reader;
 mod recover;
+mod reserve;
 mod rows;
 mod scans;
 pub mod schema;
@@ -53,5 +55,7 @@ pub use writer::{
 pub const FILE_NAME: &str = "store.sqlite";
 /// Name of the lock file inside a state directory.
 pub const LOCK_NAME: &str = "lock";
+/// Name of the file that keeps room back, inside a state directory.
+pub const RESERVE_NAME: &str = "reserve";
 /// The bit of a job's submit flags that keeps its result until someone waits for it.
 pub const FLAG_WAITABLE: u32 = 4;

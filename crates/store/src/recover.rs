@@ -10,7 +10,7 @@ use job::{JobId, Seq, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use crate::archive;
-use crate::error::{OpenError, is_damage};
+use crate::error::{OpenError, is_damage, is_full};
 use crate::rows::{bytes_at, id_from_sql, parse_lines};
 
 /// What the meta keys of the store itself start with.
@@ -201,6 +201,10 @@ fn new_epoch() -> Result<String, rustix::io::Errno> {
 /// SQLite's error at open, sorted by what the user can do about it.
 pub(crate) fn open_error(file: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
+        _ if is_full(&error) => OpenError::Full {
+            file: file.to_owned(),
+            detail: error.to_string(),
+        },
         Some(ErrorCode::NotADatabase) => OpenError::NotAStore {
             file: file.to_owned(),
         },

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! try_submit ─► queue (bounded) ─► take all that is there ─► one transaction ─► fsync ─► Durable ─► (checkpoint) ─► again
-//!                                                              │ no space: rolled back, held, tried again ≤ 1 s apart
+//!                                                              │ no space: rolled back, the reserve is let go, again
+//!                                                              │ none in its place either: OutOfRoom, the thread ends
 //!                                                              └ anything else: Fatal, the thread ends
 //! ```
 //!
@@ -13,32 +14,37 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use job::Seq;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, ffi};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::apply::Gather;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
-use crate::error::OpenError;
+use crate::error::{OpenError, is_full};
 use crate::examine::{Verdict, examine};
 use crate::lock::DirLock;
 use crate::reader::ReaderFactory;
 use crate::recover::{Recovered, open_error, recover};
+use crate::reserve::{self, Reserve};
 use crate::schema;
 
 /// Batches that may wait for the writer; more are handed back.
 pub const QUEUE_BATCHES_MAX: usize = 1024;
 /// One transaction takes batches until it holds this many entries (a larger batch goes alone).
 pub const TRANSACTION_ENTRIES_MAX: usize = 8192;
+/// So long room is waited for once the reserve is used up: somebody may be removing files.
+const ROOM_WAIT: Duration = Duration::from_millis(1500);
+/// How often is looked whether there is room again.
+const ROOM_PROBE: Duration = Duration::from_millis(250);
 /// WAL pages (4 KiB each) after which it is copied into the main file.
 const WAL_PAGES_MAX: i32 = 4096;
 const RETRY_FIRST: Duration = Duration::from_millis(10);
-const RETRY_MAX: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_millis(200);
 const CACHE_KIB: i64 = 16 * 1024;
 
 /// How a store is opened.
@@ -61,8 +67,12 @@ pub enum Event {
         /// How many batches it held.
         batches: usize,
     },
-    /// `true`: the disk is full and what was handed over waits; `false`: there is space again.
+    /// `true`: the disk is full; what was handed over is stored in the room that the reserve gives, and no more should be. Told before the
+    /// Durable of what met it; told at once if there is no reserve. `false`: there is space again.
     NoSpace(bool),
+    /// The disk is full, and the reserve was not enough: of what was not told Durable nothing is stored or ever will be. The writer has
+    /// ended; the process must exit and open the store anew.
+    OutOfRoom,
     /// The store can write no more; the process must exit and open it anew. What was not told Durable may or may not be there.
     Fatal(String),
 }
@@ -100,12 +110,19 @@ impl Store {
     ) -> Result<(Writer, ReaderFactory, Recovered), OpenError> {
         let lock = DirLock::take(statedir)?;
         let file = statedir.join(crate::FILE_NAME);
-        let (db, recovered) = open_file(&file)?;
+        let mut reserve = Reserve::new(statedir);
+        let (db, recovered) = match open_file(&file) {
+            // What opening needs may be what the reserve is for.
+            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file)?,
+            opened => opened?,
+        };
+        reserve.take(false);
         let (tx, rx) = sync_channel(QUEUE_BATCHES_MAX);
         let shared = Arc::new(Shared {
             stopping: AtomicBool::new(false),
             pages_max: AtomicU32::new(options.pages_max),
             unwritten: Mutex::new(0),
+            halted: AtomicBool::new(!reserve.is_held()),
         });
         let wal_pages = Arc::new(AtomicI32::new(0));
         let mut run = Run {
@@ -117,6 +134,9 @@ impl Store {
             shared: shared.clone(),
             pages_max: 0,
             wal_pages: wal_pages.clone(),
+            full: !reserve.is_held(),
+            reserve,
+            looked: Instant::now(),
         };
         let told = |source: rusqlite::Error| open_error(&file, source);
         run.db
@@ -184,6 +204,7 @@ struct Shared {
     stopping: AtomicBool,
     pages_max: AtomicU32,
     unwritten: Mutex<usize>,
+    halted: AtomicBool,
 }
 
 impl Writer {
@@ -207,6 +228,12 @@ impl Writer {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
+    }
+
+    /// Whether the disk was full when the store was opened, and still is, with no reserve: nothing at all can be stored.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        self.shared.halted.load(Ordering::Acquire)
     }
 
     /// Stores what was handed over, ends the thread and lets the directory go.
@@ -256,6 +283,8 @@ impl fmt::Debug for Writer {
 /// Why a transaction did not become durable.
 enum Failure {
     NoSpace,
+    /// Another process reads or copies the file and holds a lock for long.
+    Busy,
     Fatal(String),
 }
 
@@ -269,31 +298,56 @@ struct Run {
     shared: Arc<Shared>,
     pages_max: u32,
     wal_pages: Arc<AtomicI32>,
+    reserve: Reserve,
+    /// The reserve is let go, or there was no room for it.
+    full: bool,
+    /// When was last looked whether there is room again.
+    looked: Instant,
 }
 
 impl Run {
     fn run(&mut self) {
+        if self.full {
+            (self.on_event)(Event::NoSpace(true));
+        }
         let mut held: Vec<Batch> = Vec::new();
-        while let Ok(batch) = self.rx.recv() {
-            let mut entries = batch.entries.len();
-            held.push(batch);
+        while let Some(first) = self.next() {
+            let mut entries = first.as_ref().map_or(0, |batch| batch.entries.len());
+            held.extend(first);
             while entries < TRANSACTION_ENTRIES_MAX {
                 let Ok(batch) = self.rx.try_recv() else { break };
                 entries += batch.entries.len();
                 held.push(batch);
             }
-            if !self.store(&held) {
-                return;
+            if !held.is_empty() {
+                if !self.store(&held) {
+                    return;
+                }
+                held.clear();
+                if let Err(text) = self.checkpoint(WAL_PAGES_MAX) {
+                    (self.on_event)(Event::Fatal(text));
+                    return;
+                }
             }
-            held.clear();
-            if let Err(text) = self.checkpoint() {
-                (self.on_event)(Event::Fatal(text));
-                return;
+            if self.full && self.looked.elapsed() >= ROOM_PROBE {
+                self.look_for_room();
             }
         }
     }
 
-    /// Stores the held batches, however long the disk is full; `false` = the thread must end.
+    /// What is handed over next; nothing for a while if there is reason to look around. `None` = the writer is closed.
+    fn next(&mut self) -> Option<Option<Batch>> {
+        if !self.full {
+            return self.rx.recv().ok().map(Some);
+        }
+        match self.rx.recv_timeout(ROOM_PROBE) {
+            Ok(batch) => Some(Some(batch)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Stores the held batches, with the help of the reserve if need be; `false` = the thread must end.
     fn store(&mut self, held: &[Batch]) -> bool {
         let gather = match Gather::new(self.newest, held) {
             Ok(gather) => gather,
@@ -302,14 +356,11 @@ impl Run {
                 return false;
             }
         };
-        let mut full = false;
         let mut pause = RETRY_FIRST;
+        let mut waited = None;
         loop {
             match self.commit(&gather) {
                 Ok(commit_micros) => {
-                    if full {
-                        (self.on_event)(Event::NoSpace(false));
-                    }
                     self.newest = gather.newest;
                     (self.on_event)(Event::Durable {
                         seq: self.newest,
@@ -318,35 +369,88 @@ impl Run {
                     });
                     return true;
                 }
-                Err(Failure::NoSpace) => {
-                    self.blobs.rolled_back();
-                    if !full {
-                        full = true;
-                        (self.on_event)(Event::NoSpace(true));
-                    }
-                    if self.shared.stopping.load(Ordering::Acquire) {
-                        let waiting = held.len() + self.rx.iter().count();
-                        *self
-                            .shared
-                            .unwritten
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner) = waiting;
-                        return false;
-                    }
-                    std::thread::park_timeout(pause);
-                    pause = (pause * 2).min(RETRY_MAX);
-                }
                 Err(Failure::Fatal(text)) => {
                     (self.on_event)(Event::Fatal(text));
                     return false;
                 }
+                Err(Failure::NoSpace) => {
+                    self.blobs.rolled_back();
+                    if let Err(text) = self.checkpoint(1) {
+                        (self.on_event)(Event::Fatal(text));
+                        return false;
+                    }
+                    if self.help() {
+                        continue;
+                    }
+                    let since = *waited.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= ROOM_WAIT && !self.is_stopping() {
+                        (self.on_event)(Event::OutOfRoom);
+                        return false;
+                    }
+                }
+                Err(Failure::Busy) => self.blobs.rolled_back(),
             }
+            if self.is_stopping() {
+                let waiting = held.len() + self.rx.iter().count();
+                *self
+                    .shared
+                    .unwritten
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = waiting;
+                return false;
+            }
+            std::thread::park_timeout(pause);
+            pause = (pause * 2).min(RETRY_MAX);
         }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// The disk is full: gives what was kept back, once.
+    fn help(&mut self) -> bool {
+        if self.full {
+            return false;
+        }
+        self.full = true;
+        self.looked = Instant::now();
+        tracing::warn!("the disk with the state directory is full: the reserve is let go");
+        (self.on_event)(Event::NoSpace(true));
+        self.reserve.let_go();
+        true
+    }
+
+    /// Takes the reserve back if there is room for it.
+    fn look_for_room(&mut self) {
+        self.looked = Instant::now();
+        if self.has_pages().unwrap_or(false) && self.reserve.take(true) {
+            tracing::warn!("there is room again in the state directory");
+            self.full = false;
+            self.shared.halted.store(false, Ordering::Release);
+            (self.on_event)(Event::NoSpace(false));
+        }
+    }
+
+    /// Whether the limit of pages leaves what is to be kept back.
+    fn has_pages(&self) -> Result<bool, rusqlite::Error> {
+        let limit = self.shared.pages_max.load(Ordering::Relaxed);
+        if limit == 0 {
+            return Ok(true);
+        }
+        let ask = |what: &str| -> Result<i64, rusqlite::Error> {
+            self.db.pragma_query_value(None, what, |row| row.get(0))
+        };
+        let used = ask("page_count")? - ask("freelist_count")?;
+        Ok(used + 1 < i64::from(limit.saturating_sub(reserve::pages(limit))))
     }
 
     /// One transaction; the microseconds its COMMIT took. On an error it is rolled back.
     fn commit(&mut self, gather: &Gather) -> Result<u64, Failure> {
-        let wanted = self.shared.pages_max.load(Ordering::Relaxed);
+        let mut wanted = self.shared.pages_max.load(Ordering::Relaxed);
+        if !self.full {
+            wanted -= reserve::pages(wanted);
+        }
         if wanted != self.pages_max {
             self.pages_max = wanted;
             let pages = if wanted == 0 {
@@ -371,8 +475,8 @@ impl Run {
     }
 
     /// Copies the WAL into the main file once it is long. No space there is no harm: the WAL holds everything.
-    fn checkpoint(&mut self) -> Result<(), String> {
-        if self.wal_pages.load(Ordering::Relaxed) < WAL_PAGES_MAX {
+    fn checkpoint(&mut self, from_pages: i32) -> Result<(), String> {
+        if self.wal_pages.load(Ordering::Relaxed) < from_pages {
             return Ok(());
         }
         let done = self
@@ -381,22 +485,17 @@ impl Run {
         // The next commit tells the count anew; until then there is nothing more to do.
         self.wal_pages.store(0, Ordering::Relaxed);
         match done.map_err(failure) {
-            Ok(()) | Err(Failure::NoSpace) => Ok(()),
+            Ok(()) | Err(Failure::NoSpace | Failure::Busy) => Ok(()),
             Err(Failure::Fatal(text)) => Err(format!("checkpoint: {text}")),
         }
     }
 }
 
-/// Sorts SQLite's errors. ENOSPC comes as SQLITE_FULL, but for the WAL's index, where it comes as a failure to size it.
+/// Sorts SQLite's errors.
 fn failure(error: rusqlite::Error) -> Failure {
-    let extended = error.sqlite_error().map_or(0, |code| code.extended_code);
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Failure::NoSpace,
-        Some(ErrorCode::SystemIoFailure) if extended == ffi::SQLITE_IOERR_SHMSIZE => {
-            Failure::NoSpace
-        }
-        // Another process reads or copies the file and holds a lock longer than the busy timeout: wait as for space.
-        Some(ErrorCode::DatabaseBusy) => Failure::NoSpace,
+        _ if is_full(&error) => Failure::NoSpace,
+        Some(ErrorCode::DatabaseBusy) => Failure::Busy,
         _ => Failure::Fatal(format!("cannot write the store: {error}")),
     }
 }

@@ -1,36 +1,27 @@
 //! A disk that is full: nothing half-done is shown, changes are refused, reads go on, and the end comes in bounded time.
 
 use crate::engine::Engine;
-use crate::peer::Peer;
 use crate::world::{
-    Tap, World, call, everything, ids, int, ok, soon, stats, stats_until, submission, value,
+    Tap, World, call, everything, ids, int, ok, own_uid, soon, stats, submission, submit, value,
+    wrap,
 };
 use serde_json::json;
 use std::time::Duration;
 use wire::errno;
 
-/// Submits until the disk is full: what was acknowledged, and the submit that waits for room.
-async fn fill(client: &rpc::Client) -> (Vec<(u64, u64)>, rpc::client::Reply) {
+/// Submits until that is refused: what was acknowledged.
+async fn fill(client: &rpc::Client) -> Vec<(u64, u64)> {
     let mut acknowledged = Vec::new();
-    let payload = submission(16);
     loop {
-        let reply = client.begin("job-ingest.submit", &payload).await.unwrap();
-        let mut reply = Box::pin(reply.json());
-        // Either it is answered, or the counters say that it cannot be.
-        let answer = loop {
-            tokio::select! {
-                biased;
-                answer = &mut reply => break Some(answer),
-                stats = stats(client) => if stats["no_space"] == true { break None },
+        match call(client, "job-ingest.submit", submission(16)).await {
+            Ok(answer) => acknowledged.push(ids(&answer)),
+            Err(error) => {
+                assert_eq!(error.errnum, errno::ENOSPC, "{error}");
+                assert!(error.to_string().contains("is full"), "{error}");
+                return acknowledged;
             }
-        };
-        match answer {
-            Some(answer) => acknowledged.push(ids(&value(&answer.unwrap()))),
-            None => break,
         }
     }
-    let reply = client.begin("job-ingest.submit", &payload).await.unwrap();
-    (acknowledged, reply)
 }
 
 #[tokio::test]
@@ -40,9 +31,7 @@ async fn a_full_disk_refuses_changes_goes_on_reading_and_ends_in_time() {
     let watcher = world.client().await;
     let mut tap = Tap::open(&watcher, json!({"from": "all"})).await;
     tap.backlog().await;
-    let (acknowledged, refused) = fill(&client).await;
-    let error = soon(refused.json()).await.unwrap_err();
-    assert_eq!(error.errnum, errno::ENOSPC, "{error}");
+    let acknowledged = fill(&client).await;
     let (first, _) = acknowledged[0];
     let (_, newest) = acknowledged[acknowledged.len() - 1];
     for (topic, payload) in [
@@ -60,11 +49,12 @@ async fn a_full_disk_refuses_changes_goes_on_reading_and_ends_in_time() {
             "{topic}"
         );
     }
-    // What would show more than is on the disk is not told, and nobody waits for that.
-    let (errnum, _) =
-        crate::world::refused(&client, "job-manager.list", json!({"max_entries": 0})).await;
-    assert_eq!(errnum, errno::EAGAIN);
-    // What is on the disk is told, and nothing else: the submit that waits for room is nowhere.
+    // What was under way is on the disk, so all that there is can be told.
+    let list = ok(&client, "job-manager.list", json!({"max_entries": 0})).await;
+    assert_eq!(
+        list["jobs"].as_array().map(Vec::len),
+        Some(acknowledged.len())
+    );
     let found = ok(
         &client,
         "job-manager.lookup",
@@ -116,38 +106,65 @@ async fn a_full_disk_refuses_changes_goes_on_reading_and_ends_in_time() {
     assert_eq!(seq, newest + 4, "no seq was used for what was never stored");
 }
 
-/// Reports of an engine are taken up to a bound, look-ups do not wait for them.
+/// Reports of an engine are stored in the room of the reserve, and are not lost by a polite stop.
 #[tokio::test]
-async fn reports_are_taken_without_room_and_lookups_do_not_wait_for_them() {
-    let world = World::with(|config| config.store_size_limit = Some(200 << 10)).await;
+async fn fault_what_engines_report_while_the_disk_is_full_outlives_a_polite_stop() {
+    let world = World::with(|config| config.store_size_limit = Some(400 << 10)).await;
     let client = world.client().await;
     let mut engine = Engine::new(&world, 1).await;
-    let (acknowledged, refused) = fill(&client).await;
-    drop(refused);
+    let acknowledged = fill(&client).await;
     let (first, _) = acknowledged[0];
     engine.wait_for("sched.alloc", first).await;
-    let seq = int(&stats(&client).await, "seq");
     engine.grant(first);
-    let after = stats_until(&client, |stats| int(stats, "seq") > seq).await;
-    assert_eq!(after["no_space"], true);
-    for _ in 0..10 {
-        let found = ok(
-            &client,
-            "job-manager.lookup",
-            json!({"id": first, "keys": ["eventlog"]}),
-        )
-        .await;
-        assert_eq!(
-            int(&found, "eventlog_seq"),
-            4,
-            "the grant is not on the disk"
-        );
-    }
-    let mut peer = Peer::new(&world).await;
-    let error = peer
-        .call("job-manager.getattr", json!({"id": first, "attrs": ["R"]}))
+    engine.wait_for("job-exec.start", first).await;
+    engine.say(first, "start", json!({}));
+    engine.say(first, "finish", json!({"status": 0}));
+    engine.say(first, "release", json!({"ranks": "all", "final": true}));
+    engine.wait_for("sched.free", first).await;
+    assert_eq!(stats(&client).await["no_space"], true);
+    let world = world.restart().await;
+    let client = world.client().await;
+    let found = ok(
+        &client,
+        "job-manager.lookup",
+        json!({"id": first, "keys": ["eventlog"]}),
+    )
+    .await;
+    let eventlog = found["eventlog"].as_str().unwrap();
+    assert!(eventlog.contains("\"clean\""), "{eventlog}");
+    world.stop().await;
+}
+
+/// What does not fit even with the reserve is refused, at once and as a whole, and so is all that waits behind it.
+#[tokio::test]
+async fn fault_a_submit_that_never_fits_is_refused_and_nothing_of_it_is_there() {
+    let world = World::with(|config| config.store_size_limit = Some(400 << 10)).await;
+    let client = world.client().await;
+    let (first, newest) = submit(&client).await;
+    let mut large = submission(16);
+    let long = "x".repeat(2 << 20);
+    let jobspec = json!({"version": 1, "resources": [{"type": "slot", "count": 1, "label": "t", "with": [{"type": "core", "count": 1}]}],
+        "tasks": [{"command": ["true", long], "slot": "t", "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 0}}});
+    large["J"] = json!(wrap(own_uid(), &jobspec.to_string()));
+    let stuck = client.begin("job-ingest.submit", &large).await.unwrap();
+    let behind = client
+        .begin("job-ingest.submit", &submission(16))
         .await
-        .unwrap_err();
-    assert_eq!(error, (errno::ENOENT, "R is NULL".to_owned()));
+        .unwrap();
+    for reply in [stuck, behind] {
+        let error = soon(reply.json()).await.unwrap_err();
+        assert_eq!(error.errnum, errno::ENOSPC, "{error}");
+        assert!(error.to_string().contains("full"), "{error}");
+    }
+    let (dir, mut config, why) = world.failed().await;
+    assert!(why.contains("did not fit"), "{why}");
+    config.store_size_limit = None;
+    let world = World::open(dir, config).await;
+    let client = world.client().await;
+    let all = everything(&client).await;
+    assert_eq!(all.len() as u64, newest);
+    assert!(all.iter().all(|one| one["id"] == first));
+    let (_, seq) = submit(&client).await;
+    assert_eq!(seq, newest + 4);
     world.stop().await;
 }

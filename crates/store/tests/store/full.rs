@@ -1,58 +1,45 @@
-//! No space: nothing half-done shows, nothing is lost, the order is kept, all goes on when there is space again.
+//! No space: what is under way ends with the help of the reserve, or is refused as a whole; nothing half-done shows, the order is kept, all
+//! goes on when there is space again.
+
+use std::path::{Path, PathBuf};
 
 use job::Seq;
-use store::{Batch, Event, StoreOptions};
+use store::{Batch, Event, FILE_NAME, LOCK_NAME, RESERVE_NAME, Store, StoreOptions};
 
-use crate::world::{World, lines};
+use crate::world::{World, jobspec, lines};
 
-#[test]
-fn no_space_is_waited_out_with_nothing_lost_or_reordered() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir.path(), StoreOptions { pages_max: 40 });
-    let (mut expected, mut id) = (String::new(), 0);
-    let mut durable = Seq(0);
-    // Fill it up.
+/// Submits one job a batch until the store says that it is full; the jobs that were stored by then, and the last one with them.
+fn fill(world: &mut World, expected: &mut String) -> u64 {
+    let mut id = 0;
     loop {
         id += 1;
-        let mut batch = Batch::default();
-        world.submit(id, 1000, 0, &mut batch);
-        expected.extend(
-            batch
-                .entries
-                .iter()
-                .map(|entry| String::from_utf8_lossy(entry.line()).into_owned()),
-        );
-        world.give(batch);
+        give(world, id, expected);
         match world.next() {
-            Event::Durable { seq, .. } => durable = seq,
-            Event::NoSpace(true) => break,
+            Event::Durable { .. } => {}
+            Event::NoSpace(true) => return id,
             other => panic!("met {other:?}"),
         }
-        assert!(id < 10_000, "the limit does not hold");
+        assert!(id < 100_000, "the limit does not hold");
     }
-    // What waits is not visible; reads go on.
-    assert_eq!(world.log().last().unwrap().seq, durable);
-    for _ in 0..20 {
-        id += 1;
-        let mut batch = Batch::default();
-        world.submit(id, 1000, 0, &mut batch);
-        expected.extend(
-            batch
-                .entries
-                .iter()
-                .map(|entry| String::from_utf8_lossy(entry.line()).into_owned()),
-        );
-        world.give(batch);
-    }
-    assert!(
-        world.events.try_recv().is_err(),
-        "nothing may be told while it is full"
-    );
-    world.writer.set_pages_max(0);
-    assert_eq!(world.next(), Event::NoSpace(false));
-    world.durable();
+}
+
+fn give(world: &mut World, id: u64, expected: &mut String) {
+    let mut batch = Batch::default();
+    world.submit(id, 1000, 0, &mut batch);
+    expected.push_str(&text(&batch));
+    world.give(batch);
+}
+
+fn text(batch: &Batch) -> String {
+    let lines = batch.entries.iter().map(|entry| entry.line());
+    lines
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect()
+}
+
+fn is_whole(world: &World, jobs: u64, expected: &str) {
     assert_eq!(lines(&world.log()), expected);
-    for n in 1..=id {
+    for n in 1..=jobs {
         let job = world
             .reader()
             .job(job::JobId(n), true)
@@ -61,11 +48,66 @@ fn no_space_is_waited_out_with_nothing_lost_or_reordered() {
             .unwrap();
         assert_eq!(
             job.jobspec,
-            crate::world::jobspec(n).as_bytes(),
+            jobspec(n).as_bytes(),
             "job {n}: the blob it names was rolled back"
         );
         assert_eq!(job.j.unwrap(), format!("J of {n}").as_bytes());
     }
+}
+
+#[test]
+fn fault_what_is_under_way_when_the_disk_fills_is_stored_with_the_reserve() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::with(dir.path(), StoreOptions { pages_max: 64 });
+    let mut expected = String::new();
+    let mut id = fill(&mut world, &mut expected);
+    // The commit that met the limit was told after it: it is in, and so is some more.
+    world.durable();
+    for _ in 0..3 {
+        id += 1;
+        give(&mut world, id, &mut expected);
+        world.durable();
+    }
+    is_whole(&world, id, &expected);
+    world.writer.set_pages_max(0);
+    assert_eq!(world.next(), Event::NoSpace(false));
+    id += 1;
+    give(&mut world, id, &mut expected);
+    world.durable();
+    is_whole(&world, id, &expected);
+}
+
+#[test]
+fn fault_what_does_not_fit_into_the_reserve_is_refused_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::with(dir.path(), StoreOptions { pages_max: 64 });
+    let mut expected = String::new();
+    let mut id = fill(&mut world, &mut expected);
+    world.durable();
+    let stored = world.seq;
+    let before = expected.clone();
+    let jobs = id;
+    let mut batch = Batch::default();
+    for _ in 0..2000 {
+        id += 1;
+        world.submit(id, 1000, 0, &mut batch);
+    }
+    world.give(batch);
+    assert_eq!(world.next(), Event::OutOfRoom);
+    // Nobody is told anything after that, and nothing is taken.
+    assert!(world.events.recv().is_err());
+    assert!(matches!(
+        world.writer.try_submit(Batch::default()),
+        Err(store::Rejected::Closed(_))
+    ));
+    drop(world);
+    // It is as if it had never been; its seqs are given to what comes next.
+    let mut world = World::open(dir.path());
+    assert_eq!(world.recovered.newest_seq, stored);
+    is_whole(&world, jobs, &before);
+    give(&mut world, jobs + 1, &mut expected);
+    world.durable();
+    assert_eq!(world.seq, Seq(stored.0 + 2));
 }
 
 #[test]
@@ -85,4 +127,119 @@ fn closing_while_full_says_what_was_not_stored() {
     let world = World::open(dir.path());
     assert_eq!(world.recovered.newest_seq, Seq(0));
     assert!(world.log().is_empty());
+}
+
+/// A file system of its own, of so many KiB; `None` and a word where that cannot be had.
+struct Small(
+    PathBuf,
+    #[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir,
+);
+
+impl Small {
+    fn new(kib: u32) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = format!("size={kib}k");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(dir.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            Some(Self(dir.path().to_owned(), dir))
+        } else {
+            eprintln!("skipped: no file system can be mounted here");
+            None
+        }
+    }
+
+    /// Takes all the room that is left.
+    fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.join("ballast")).unwrap();
+        for size in [1 << 16, 4096] {
+            while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+fn exists(dir: &Path, name: &str) -> bool {
+    dir.join(name).exists()
+}
+
+#[test]
+fn a_small_file_system_that_fills_gives_the_reserve_and_takes_it_back() {
+    let Some(disk) = Small::new(5 << 10) else {
+        return;
+    };
+    let mut world = World::open(&disk.0);
+    let mut expected = String::new();
+    assert!(exists(&disk.0, RESERVE_NAME));
+    give(&mut world, 1, &mut expected);
+    world.durable();
+    disk.fill();
+    let mut id = 1;
+    let last = loop {
+        id += 1;
+        give(&mut world, id, &mut expected);
+        match world.next() {
+            Event::Durable { .. } => {}
+            Event::NoSpace(true) => break id,
+            other => panic!("met {other:?}"),
+        }
+    };
+    world.durable();
+    assert!(!exists(&disk.0, RESERVE_NAME));
+    is_whole(&world, last, &expected);
+    // Reads go on, and a restart, until there is room again.
+    disk.free();
+    assert_eq!(world.next(), Event::NoSpace(false));
+    assert!(exists(&disk.0, RESERVE_NAME));
+    give(&mut world, last + 1, &mut expected);
+    world.durable();
+    is_whole(&world, last + 1, &expected);
+}
+
+#[test]
+fn a_start_on_a_full_disk_reads_and_stores_when_there_is_room() {
+    let Some(disk) = Small::new(5 << 10) else {
+        return;
+    };
+    let mut world = World::open(&disk.0);
+    let mut expected = String::new();
+    give(&mut world, 1, &mut expected);
+    world.durable();
+    world.writer.close().unwrap();
+    // With the reserve there: it is let go for what opening needs.
+    disk.fill();
+    let world = World::open(&disk.0);
+    assert!(world.writer.is_halted());
+    assert_eq!(world.next(), Event::NoSpace(true));
+    is_whole(&world, 1, &expected);
+    disk.free();
+    assert_eq!(world.next(), Event::NoSpace(false));
+    assert!(!world.writer.is_halted());
+    world.writer.close().unwrap();
+    // Without it, and not a byte to be had: one line that says so, or it opens for reading.
+    std::fs::remove_file(disk.0.join(RESERVE_NAME)).unwrap();
+    disk.fill();
+    match Store::open(&disk.0, StoreOptions::default(), |_| {}) {
+        Ok((writer, ..)) => assert!(writer.is_halted()),
+        Err(error) => {
+            assert!(matches!(error, store::OpenError::Full { .. }), "{error}");
+            assert!(error.to_string().contains("free some space"), "{error}");
+        }
+    }
+    disk.free();
+    let world = World::open(&disk.0);
+    is_whole(&world, 1, &expected);
+    assert!(exists(&disk.0, LOCK_NAME) && exists(&disk.0, FILE_NAME));
 }
