@@ -86,6 +86,8 @@ pub enum FromShepherd {
     Exception(Exception),
     /// All processes are gone, and this is how it went.
     Ended(Ended),
+    /// This is the last job of this process.
+    Leaving {},
     /// It was told to end before it could begin, and will not.
     NotBegun {
         /// Exceptions for it.

@@ -35,6 +35,8 @@ pub(crate) struct Child {
     pub(crate) key: Key,
     pub(crate) pid: i32,
     lines: mpsc::Sender<Vec<u8>>,
+    /// It ends with the job it has.
+    pub(crate) leaving: bool,
     /// Seen to have exited.
     pub(crate) exited: bool,
     /// Its socket has ended.
@@ -59,6 +61,7 @@ impl Child {
             key,
             pid,
             lines,
+            leaving: false,
             exited: false,
             hung: false,
         })

@@ -210,6 +210,11 @@ impl Jobs {
                         self.over(id, ended, true);
                         self.keep(key);
                     }
+                    FromShepherd::Leaving {} => {
+                        if let Some(child) = self.children.get_mut(&key) {
+                            child.leaving = true;
+                        }
+                    }
                     FromShepherd::NotBegun { exceptions } => {
                         let ended = Ended {
                             status: None,
@@ -384,6 +389,10 @@ impl Jobs {
     /// A shepherd has done its job: it may get another, or is let go of.
     fn keep(&mut self, key: Key) {
         self.owners.remove(&key);
+        if self.children.get(&key).is_some_and(|child| child.leaving) {
+            self.children.remove(&key);
+            return;
+        }
         // More than are kept ready, or each job would cost one that is let go of and one that is started.
         if self.spares.len() < 2 * self.spares_wanted {
             self.spares.push_front(key);

@@ -19,17 +19,20 @@
 pub mod claim;
 mod control;
 mod fault;
+mod launch;
 mod logs;
 mod reaper;
 mod run;
 mod signals;
 mod spawn;
 mod streams;
+mod writer;
 
 pub(crate) use logs::{Log, push_entry};
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::messages::{Ended, Exception, FromShepherd, ToShepherd};
@@ -60,7 +63,7 @@ pub fn main() -> ExitCode {
     while let Some(line) = control.wait_for_line() {
         match crate::messages::from_line::<Order>(&line) {
             Ok(order) => {
-                if !serve(&order, &mut control) {
+                if !serve(&Arc::new(order), &mut control) {
                     return ExitCode::FAILURE;
                 }
             }
@@ -77,8 +80,8 @@ pub fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one job to its end. False if it could not be claimed.
-fn serve(order: &Order, control: &mut control::Control) -> bool {
+/// Runs one job to its end. False if this process is of no use any more: the job could not be claimed, or something of it hangs here.
+fn serve(order: &Arc<Order>, control: &mut control::Control) -> bool {
     let dir = Path::new(&order.dir);
     let claim = match take_claim(order, control) {
         Ok(Some(claim)) => claim,
@@ -91,7 +94,10 @@ fn serve(order: &Order, control: &mut control::Control) -> bool {
             return false;
         }
     };
-    let ended = run::Run::new(order, control).run();
+    let (ended, hangs) = run::Run::new(Arc::clone(order), control).run();
+    if hangs {
+        control.send(&FromShepherd::Leaving {});
+    }
     // When nobody is there to store what we say, it must be on disk before we go.
     let durable = control.is_closed();
     let written = claim.write_status(&ended, durable);
@@ -115,7 +121,7 @@ fn serve(order: &Order, control: &mut control::Control) -> bool {
     drop(claim);
     // The job's directory may be on a file system that is to be unmounted.
     let _ = std::env::set_current_dir("/");
-    true
+    !hangs
 }
 
 /// Claims the job, as soon as the disk has room for that. None if the job is to end before it began.

@@ -4,28 +4,30 @@
 //! node process, the time limit, the end of a grace. The thread ends when `wait` has no child left, and since we are the subreaper
 //! of everything below us, that is exactly when the job's last process is gone.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use job::WaitStatus;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal};
 use serde::Serialize;
 
 use crate::messages::{Ended, Exception, FromShepherd, ToShepherd};
-use crate::order::{Order, Stdin};
+use crate::order::Order;
 use crate::shepherd::ROOM_ROUND;
 use crate::shepherd::control::Control;
-use crate::shepherd::fault::{self, Step};
+use crate::shepherd::launch::Launch;
 use crate::shepherd::logs::{Log, OutputLog, now_s, push_entry};
 use crate::shepherd::reaper::Reaper;
 use crate::shepherd::signals::signal_all;
-use crate::shepherd::spawn::{self, Launcher, SpawnError, Streams, io_text};
-use crate::shepherd::streams::{Input, Read, Stream, Target};
+use crate::shepherd::spawn::{self, io_text};
+use crate::shepherd::streams::{Input, Read, Stream};
+use crate::shepherd::writer::Writer;
+
+mod begin;
 
 /// How long a last task's end may be alone before what it left behind is told to end, too.
 const LEFTOVER_WAIT: Duration = Duration::from_millis(5);
@@ -34,6 +36,14 @@ const START_PATIENCE: Duration = Duration::from_millis(3);
 /// Pause between two rounds of SIGKILL, for those who were just being forked.
 const KILL_ROUND: Duration = Duration::from_millis(50);
 
+/// How long a job that is told to end may still begin, so that what ends it reaches it.
+const LAUNCH_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a job takes to begin before it is said what it waits for.
+const COMPLAIN_AFTER: Duration = Duration::from_secs(5);
+/// Pause between two looks whether a file takes more.
+const HELD_ROUND: Duration = Duration::from_millis(20);
+/// How long the files of a job that is over may take for the rest of its output.
+const WRITER_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of entries for `exec.eventlog` that are kept in memory while there is no room.
 const EXEC_LINES_LEN_MAX: usize = 1 << 20;
 
@@ -49,8 +59,18 @@ struct Task {
 
 /// The running job.
 pub(crate) struct Run<'a> {
-    order: &'a Order,
+    order: Arc<Order>,
     control: &'a mut Control,
+    /// The tasks are being started.
+    launch: Option<Launch>,
+    /// What we are told while they are, and how much of it is input.
+    early: Vec<ToShepherd>,
+    early_len: usize,
+    /// When they are started no more, and the exit code that stands for that.
+    give_up: Option<(Instant, i32)>,
+    complain_at: Option<Instant>,
+    /// A thread of ours hangs.
+    hangs: bool,
     exec: Log,
     exec_lines: Vec<u8>,
     /// There was no room for them.
@@ -59,6 +79,7 @@ pub(crate) struct Run<'a> {
     tasks: Vec<Task>,
     streams: Vec<Stream>,
     inputs: Vec<Input>,
+    writers: Vec<Arc<Writer>>,
     /// Tags of input that is on its way.
     input_tags: Vec<u64>,
     reaper: Option<Reaper>,
@@ -76,7 +97,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(order: &'a Order, control: &'a mut Control) -> Run<'a> {
+    pub(crate) fn new(order: Arc<Order>, control: &'a mut Control) -> Run<'a> {
         let dir = Path::new(&order.dir);
         let alone = order.nnodes <= 1;
         let (ntasks, bytes_max) = (order.ntasks_total, order.output_bytes_max);
@@ -93,15 +114,22 @@ impl<'a> Run<'a> {
         let taskmap = &order.taskmap;
         push_entry(&mut first, "shell.start", Some(ShellStart { taskmap }));
         Run {
-            order,
             control,
+            launch: None,
+            early: Vec::new(),
+            early_len: 0,
+            give_up: None,
+            complain_at: Some(Instant::now() + COMPLAIN_AFTER),
+            hangs: false,
             exec: Log::new(&dir.join("exec.eventlog"), first, alone),
             exec_lines: Vec::with_capacity(1024),
             exec_waits: false,
             output: OutputLog::new(&dir.join("output.eventlog"), ntasks, bytes_max, alone),
+            order,
             tasks: Vec::new(),
             streams: Vec::new(),
             inputs: Vec::new(),
+            writers: Vec::new(),
             input_tags: Vec::new(),
             reaper: None,
             start_at: Some(Instant::now() + START_PATIENCE),
@@ -115,41 +143,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs the job to its end.
-    pub(crate) fn run(mut self) -> Ended {
+    /// Runs the job to its end: how it ended, and whether something of it hangs in this process.
+    pub(crate) fn run(mut self) -> (Ended, bool) {
         self.open_logs();
         self.set_limit(self.order.expiration);
-        // Files of the job are made with the job's mask, ours with ours.
-        let ours = self
-            .order
-            .umask
-            .map(|mask| rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777)));
-        let started = self.start_tasks();
-        if let Some(ours) = ours {
-            rustix::process::umask(ours);
-        }
-        if let Err(error) = started {
-            let (rank, host) = (self.order.first_task + self.count(), &self.order.host);
-            let note = format!("task {rank} (host {host}): start failed: {error}");
-            self.failed_code = Some(error.code);
-            self.raise(Exception::fatal("exec", note));
-            self.end_politely(Signal::TERM);
-        }
-        fault::at(Step::AfterExec);
-        match (!self.tasks.is_empty()).then(Reaper::start) {
-            None => {}
-            Some(Ok(reaper)) => self.reaper = Some(reaper),
-            Some(Err(error)) => {
-                // Without it nobody would notice the end: end the tasks and wait for them here.
-                let note = format!("failed to watch over the tasks: {error}");
+        match Launch::start(&self.order) {
+            Ok(launch) => self.launch = Some(launch),
+            Err(error) => {
+                self.failed_code = Some(spawn::NOT_RUNNABLE);
+                let note = self.not_started(&error);
                 self.raise(Exception::fatal("exec", note));
-                signal_all(&self.leaders(), Signal::KILL);
-                while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::empty()) {
-                    self.reaped(pid, WaitStatus(status.as_raw()));
-                }
             }
         }
-        while self.reaper.is_some() {
+        while self.launch.is_some() || self.reaper.is_some() {
             self.turn();
         }
         self.finish()
@@ -167,104 +173,6 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    // ---- the beginning -------------------------------------------------------------------------
-
-    fn open_logs(&mut self) {
-        self.flush_output();
-        self.write_exec();
-    }
-
-    fn write_exec(&mut self) {
-        match self.exec.write(&self.exec_lines) {
-            Ok(()) => {
-                self.exec_lines.clear();
-                self.exec_waits = false;
-            }
-            Err(failed) => {
-                // Kept, and written when there is room.
-                self.exec_lines.drain(..failed.written);
-                self.exec_waits = true;
-                if self.exec_lines.len() > EXEC_LINES_LEN_MAX {
-                    self.exec_lines.clear();
-                }
-                self.output_error(&failed.error);
-            }
-        }
-    }
-
-    fn flush_output(&mut self) {
-        if let Err(error) = self.output.flush() {
-            self.output_error(&error);
-        }
-    }
-
-    /// Tells once that the logs are incomplete.
-    fn output_error(&mut self, error: &std::io::Error) {
-        if !std::mem::replace(&mut self.output_failed, true) {
-            let (dir, error) = (&self.order.dir, io_text(error));
-            let note =
-                format!("failed to write the job's logs in {dir}, some output is lost: {error}");
-            self.raise(Exception {
-                severity: 2,
-                kind: "output".to_owned(),
-                note,
-            });
-        }
-    }
-
-    fn start_tasks(&mut self) -> Result<(), SpawnError> {
-        let order = self.order;
-        let launcher = Launcher::new(order)?;
-        let id = &launcher.id;
-        let failed = |what: &'static str| {
-            move |(path, error)| spawn::open_failed(format!("{what} file {path}"), error)
-        };
-        let stdout = Target::open(&order.stdout, order, id, None).map_err(failed("output"))?;
-        let stderr = Target::open(&order.stderr, order, id, Some(&stdout))
-            .map_err(failed("error output"))?;
-        for local in 0..order.ntasks {
-            let rank = order.first_task + local;
-            let streams = self.connect(rank, id, &stdout, &stderr)?;
-            let pid = launcher.spawn(order, local, &streams)?;
-            self.tasks.push(Task { pid, status: None });
-        }
-        self.flush_output();
-        Ok(())
-    }
-
-    fn connect(
-        &mut self,
-        rank: u32,
-        id: &str,
-        stdout: &Target,
-        stderr: &Target,
-    ) -> Result<Streams, SpawnError> {
-        let failed = |error| spawn::open_failed("standard streams", error);
-        let stdin: OwnedFd = match &self.order.stdin {
-            Stdin::Service => {
-                let (ours, theirs) = spawn::pipe(false).map_err(failed)?;
-                self.inputs.push(Input::new(ours, rank));
-                theirs
-            }
-            Stdin::File(path) => {
-                let path = crate::shepherd::streams::fill(path, self.order, id);
-                File::open(&path)
-                    .map_err(|error| spawn::open_failed(format!("input file {path}"), error))?
-                    .into()
-            }
-        };
-        let log = &mut self.output;
-        let (out, out_stream) = stdout.connect("stdout", rank, log).map_err(failed)?;
-        let (err, err_stream) = stderr.connect("stderr", rank, log).map_err(failed)?;
-        self.streams.extend(out_stream);
-        self.streams.extend(err_stream);
-        Ok(Streams {
-            stdin,
-            stdout: out,
-            stderr: err,
-        })
-    }
-
     // ---- one turn of the loop ------------------------------------------------------------------
 
     fn turn(&mut self) {
@@ -274,12 +182,18 @@ impl<'a> Run<'a> {
             self.kill_at,
             self.leftover_at,
             self.room_at,
+            self.give_up.map(|(at, _)| at),
+            self.launch.as_ref().and(self.complain_at),
+            self.held_back().then(|| Instant::now() + HELD_ROUND),
         ];
         let deadline = deadlines.into_iter().flatten().min();
         let ready = self.wait(deadline);
+        // While a task is spawned, its limits are ours.
+        let spawns = self.launch.as_ref().map(Launch::limits);
+        let _ours = spawns.as_ref().map(|limits| limits.hold());
         let mut ready = ready.into_iter();
         let mut next = || ready.next().unwrap_or(false);
-        let (reaped, told) = (next(), next());
+        let (first, told) = (next(), next());
         let streams: Vec<bool> = self.streams.iter().map(|_| next()).collect();
         let inputs: Vec<bool> = self.inputs.iter().map(|_| next()).collect();
 
@@ -297,8 +211,10 @@ impl<'a> Run<'a> {
                 self.kill_now();
             }
         }
-        if reaped {
-            self.read_reaper();
+        match first {
+            true if self.launch.is_some() => self.launched(),
+            true => self.read_reaper(),
+            false => {}
         }
         self.check_deadlines();
         self.flush_output();
@@ -316,25 +232,32 @@ impl<'a> Run<'a> {
     /// Waits until something is ready or a deadline passes: flags for reaper, control, each stream, each input.
     fn wait(&self, deadline: Option<Instant>) -> Vec<bool> {
         let mut fds = Vec::with_capacity(2 + self.streams.len() + self.inputs.len());
-        let Some(reaper) = &self.reaper else {
-            return Vec::new();
+        let first = match (&self.launch, &self.reaper) {
+            (Some(launch), _) => launch.as_fd(),
+            (None, Some(reaper)) => reaper.as_fd(),
+            (None, None) => return Vec::new(),
         };
-        fds.push(PollFd::new(reaper, PollFlags::IN));
-        // What is not to be waited for asks for nothing; poll then tells only of errors, so those are asked of `reaper` again.
+        fds.push(PollFd::from_borrowed_fd(first, PollFlags::IN));
+        // What is not to be waited for asks for nothing; poll then tells only of errors, so those are asked of `first` again.
+        let nothing = || PollFd::from_borrowed_fd(first, PollFlags::empty());
         let control = self.control.fd();
         fds.push(if self.control.is_closed() {
-            PollFd::new(reaper, PollFlags::empty())
+            nothing()
         } else {
             PollFd::from_borrowed_fd(control, PollFlags::IN)
         });
         for stream in &self.streams {
-            fds.push(PollFd::new(&stream.fd, PollFlags::IN));
+            fds.push(if stream.has_room() {
+                PollFd::new(&stream.fd, PollFlags::IN)
+            } else {
+                nothing()
+            });
         }
         for input in &self.inputs {
             fds.push(match &input.fd {
                 Some(fd) if input.is_waiting() => PollFd::new(fd, PollFlags::OUT),
                 // Not waiting, but whether the task closed its side matters to those who would write.
-                _ => PollFd::new(reaper, PollFlags::empty()),
+                _ => nothing(),
             });
         }
         let mut timeout = deadline.map(|at| {
@@ -363,12 +286,18 @@ impl<'a> Run<'a> {
         ready
     }
 
+    /// Whether a stream is not read because its file takes no more now: nobody says when it does.
+    fn held_back(&self) -> bool {
+        self.streams.iter().any(|stream| !stream.has_room())
+    }
+
     fn read_streams(&mut self, ready: &[bool]) {
         let log = &mut self.output;
         let mut buffer = Vec::new();
         let mut ready = ready.iter();
         self.streams.retain_mut(|stream| {
-            !ready.next().copied().unwrap_or(false) || stream.read(&mut buffer, log) != Read::End
+            let ready = ready.next().copied().unwrap_or(false) && stream.has_room();
+            !ready || stream.read(&mut buffer, log) != Read::End
         });
     }
 
@@ -437,7 +366,7 @@ impl<'a> Run<'a> {
     fn check_deadlines(&mut self) {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if self.reaper.is_none() {
+        if self.reaper.is_none() && self.launch.is_none() {
             return;
         }
         if due(self.start_at) {
@@ -445,8 +374,22 @@ impl<'a> Run<'a> {
         }
         if due(self.limit_at) {
             self.limit_at = None;
-            self.raise(Exception::fatal("timeout", EXPIRED));
+            let waits = self.launch.as_ref().map(Launch::waits_for);
+            let note = match waits {
+                Some(waits) => format!("{EXPIRED} before the job could begin: {waits}"),
+                None => EXPIRED.to_owned(),
+            };
+            self.raise(Exception::fatal("timeout", note));
             self.end_politely(Signal::ALARM);
+        }
+        if due(self.complain_at) {
+            self.complain_at = None;
+            self.complain();
+        }
+        if let Some((at, code)) = self.give_up
+            && at <= now
+        {
+            self.give_up_now(code);
         }
         if due(self.leftover_at) {
             self.leftover_at = None;
@@ -460,6 +403,9 @@ impl<'a> Run<'a> {
     // ---- what we are told ----------------------------------------------------------------------
 
     fn tell(&mut self, message: ToShepherd) {
+        if self.launch.is_some() && !matches!(message, ToShepherd::Die {}) {
+            return self.tell_early(message);
+        }
         match message {
             ToShepherd::Signal { signum } => {
                 if let Some(signal) = Signal::from_named_raw(signum) {
@@ -486,7 +432,7 @@ impl<'a> Run<'a> {
 
     fn take_input(&mut self, tag: u64, ranks: Option<&[u32]>, data: Option<&str>, eof: bool) {
         let data = match base64::engine::general_purpose::STANDARD.decode(data.unwrap_or("")) {
-            Ok(data) => Rc::new(data),
+            Ok(data) => Arc::new(data),
             Err(_) => {
                 let errnum = rustix::io::Errno::PROTO.raw_os_error().unsigned_abs();
                 return self.control.send(&FromShepherd::Stdin { tag, errnum });
@@ -503,7 +449,7 @@ impl<'a> Run<'a> {
             return self.control.send(&FromShepherd::Stdin { tag, errnum });
         }
         for input in self.inputs.iter_mut().filter(|input| wanted(input)) {
-            input.add(tag, Rc::clone(&data), eof);
+            input.add(tag, Arc::clone(&data), eof);
         }
         self.input_tags.push(tag);
         self.write_inputs();
@@ -535,6 +481,9 @@ impl<'a> Run<'a> {
 
     /// `signal` now, SIGKILL when the grace is over; the first grace counts.
     fn end_politely(&mut self, signal: Signal) {
+        if self.launch.is_some() {
+            return self.give_up(128 + signal.as_raw(), Duration::ZERO);
+        }
         let leaders = self.leaders();
         signal_all(&leaders, signal);
         // Who is stopped would not notice.
@@ -547,13 +496,16 @@ impl<'a> Run<'a> {
     }
 
     fn kill_now(&mut self) {
+        if self.launch.is_some() {
+            return self.give_up(128 + Signal::KILL.as_raw(), Duration::ZERO);
+        }
         signal_all(&self.leaders(), Signal::KILL);
         self.kill_at = Some(Instant::now() + KILL_ROUND);
     }
 
     // ---- the end -------------------------------------------------------------------------------
 
-    fn finish(mut self) -> Ended {
+    fn finish(mut self) -> (Ended, bool) {
         let mut buffer = Vec::new();
         for mut stream in self.streams.drain(..) {
             let last = loop {
@@ -570,6 +522,24 @@ impl<'a> Run<'a> {
         if let Err(error) = self.output.flush_last() {
             self.output_error(&error);
         }
+        let deadline = Instant::now() + WRITER_WAIT;
+        for writer in std::mem::take(&mut self.writers) {
+            let Err(missed) = writer.finish(deadline) else {
+                continue;
+            };
+            self.hangs |= missed.error.is_none();
+            let why = missed.error.as_ref().map_or_else(
+                || "it takes no more; is it a FIFO that nobody reads?".to_owned(),
+                io_text,
+            );
+            let (bytes, path) = (missed.bytes, &writer.path);
+            let note = format!("{bytes} bytes of output for {path} are lost: {why}");
+            self.raise(Exception {
+                severity: 2,
+                kind: "output".to_owned(),
+                note,
+            });
+        }
         let codes = self
             .tasks
             .iter()
@@ -583,13 +553,20 @@ impl<'a> Run<'a> {
             push_entry::<()>(&mut self.exec_lines, "done", None);
         }
         self.write_exec();
+        let early = std::mem::take(&mut self.early).into_iter();
+        self.input_tags
+            .extend(early.filter_map(|message| match message {
+                ToShepherd::Stdin { tag, .. } => Some(tag),
+                _ => None,
+            }));
         for tag in std::mem::take(&mut self.input_tags) {
             self.control.send(&FromShepherd::Stdin { tag, errnum: 0 });
         }
-        Ended {
+        let ended = Ended {
             status: Some(status),
             exceptions: self.exceptions,
-        }
+        };
+        (ended, self.hangs)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Starting the tasks of a job: program, environment, limits, cores, streams.
 //!
 //! No fork hook is needed: what a task shall have of the working directory, the file mask, soft limits and cores, the shepherd
-//! takes on itself for the moment of the spawn, and the child inherits it. Streams are made before the limits are set, so that a
+//! takes on itself (cores: the thread that spawns) for the moment of the spawn, and the child inherits it. Streams are made before the limits are set, so that a
 //! small `nofile` hurts the task and not us.
 
 use std::collections::BTreeMap;
@@ -91,15 +91,8 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Goes to the job's directory, reads its environment, finds its program.
+    /// Reads the job's environment, finds its program. The job's directory must be the current one.
     pub(crate) fn new(order: &Order) -> Result<Launcher, SpawnError> {
-        if let Some(cwd) = &order.cwd {
-            std::env::set_current_dir(cwd).map_err(|error| SpawnError {
-                what: format!("working directory {cwd}"),
-                error,
-                code: NOT_RUNNABLE,
-            })?;
-        }
         let (environment, id) = environment(order);
         let name = order.command.first().map_or("", String::as_str);
         let program = find(
@@ -192,6 +185,15 @@ impl Launcher {
         }
         let _ = rustix::thread::sched_setaffinity(None, &cores);
     }
+}
+
+/// Goes to the job's directory.
+pub(crate) fn enter(cwd: &str) -> Result<(), SpawnError> {
+    std::env::set_current_dir(cwd).map_err(|error| SpawnError {
+        what: format!("working directory {cwd}"),
+        error,
+        code: NOT_RUNNABLE,
+    })
 }
 
 /// Task `local`'s part of `cores` among `ntasks`; all of them if there are more tasks than cores.

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::order::{Order, Output};
 use crate::shepherd::logs::OutputLog;
 use crate::shepherd::spawn::pipe;
+use crate::shepherd::writer::Writer;
 
 /// Bytes read from a stream at once.
 const READ_LEN_MAX: usize = 64 << 10;
@@ -26,9 +27,17 @@ pub(crate) enum Target {
     /// `output.eventlog`.
     Log,
     /// A file the tasks write to themselves.
-    Direct { file: Rc<File>, path: String },
+    Direct { file: Arc<File>, path: String },
     /// A file whose lines are labelled.
-    Labelled { file: Rc<File>, path: String },
+    Labelled { writer: Arc<Writer> },
+}
+
+/// A stream that goes elsewhere.
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    pub(crate) name: &'static str,
+    pub(crate) rank: u32,
+    pub(crate) path: String,
 }
 
 impl Target {
@@ -48,19 +57,25 @@ impl Target {
                 append,
             } => {
                 let path = fill(path, order, id);
-                // Several nodes' shepherds open the same file: append is how their writes do not overwrite one another.
-                let file = OpenOptions::new().append(true).create(true).open(&path);
-                let file = file.and_then(|file| {
-                    if !append && order.is_leader() {
+                let opened = || {
+                    // Several nodes' shepherds open the same file: append is how their writes do not overwrite one another.
+                    let file = OpenOptions::new().append(true).create(true).open(&path)?;
+                    // What has no length (a FIFO, a device) has nothing to cut.
+                    if !append && order.is_leader() && file.metadata()?.is_file() {
                         file.set_len(0)?;
                     }
-                    Ok(Rc::new(file))
-                });
-                match file {
-                    Err(error) => Err((path, error)),
-                    Ok(file) if *label => Ok(Target::Labelled { file, path }),
-                    Ok(file) => Ok(Target::Direct { file, path }),
-                }
+                    Ok(if *label {
+                        Target::Labelled {
+                            writer: Arc::new(Writer::start(file, path.clone())?),
+                        }
+                    } else {
+                        Target::Direct {
+                            file: Arc::new(file),
+                            path: path.clone(),
+                        }
+                    })
+                };
+                opened().map_err(|error| (path.clone(), error))
             }
         }
     }
@@ -68,8 +83,23 @@ impl Target {
     fn path(&self) -> Option<&str> {
         match self {
             Target::Log => None,
-            Target::Direct { path, .. } | Target::Labelled { path, .. } => Some(path),
+            Target::Direct { path, .. } => Some(path),
+            Target::Labelled { writer } => Some(&writer.path),
         }
+    }
+
+    /// Who writes to it, if the tasks do not.
+    pub(crate) fn writer(&self) -> Option<Arc<Writer>> {
+        match self {
+            Target::Labelled { writer } => Some(Arc::clone(writer)),
+            _ => None,
+        }
+    }
+
+    /// What is said of it in the log, if it is not the log.
+    pub(crate) fn redirect(&self, name: &'static str, rank: u32) -> Option<Redirect> {
+        let path = self.path()?.to_owned();
+        Some(Redirect { name, rank, path })
     }
 
     /// Makes the stream of one task: what it writes to, and our side of it if there is one.
@@ -77,12 +107,8 @@ impl Target {
         &self,
         name: &'static str,
         rank: u32,
-        log: &mut OutputLog,
     ) -> io::Result<(OwnedFd, Option<Stream>)> {
         let rank = rank.to_string();
-        if let Some(path) = self.path() {
-            log.redirect(name, &rank, path);
-        }
         if let Target::Direct { file, .. } = self {
             return Ok((file.try_clone()?.into(), None));
         }
@@ -152,6 +178,14 @@ pub(crate) enum Read {
 }
 
 impl Stream {
+    /// Whether what is read could be passed on: else the task waits, as it would for the file itself.
+    pub(crate) fn has_room(&self) -> bool {
+        match &self.target {
+            Target::Labelled { writer } => writer.has_room(),
+            _ => true,
+        }
+    }
+
     /// Reads once. `buffer` is scratch space.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, log: &mut OutputLog) -> Read {
         buffer.clear();
@@ -199,7 +233,7 @@ impl Stream {
             return;
         }
         match &self.target {
-            Target::Labelled { file, .. } => {
+            Target::Labelled { writer } => {
                 let whole = if last || data.len() > LINE_LEN_MAX {
                     data.len()
                 } else {
@@ -214,7 +248,7 @@ impl Stream {
                     text.extend_from_slice(b": ");
                     text.extend_from_slice(line);
                 }
-                let _ = (&**file).write_all(&text);
+                writer.push(&text);
             }
             _ => {
                 let whole = if last {
@@ -246,7 +280,7 @@ pub(crate) struct Input {
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) rank: u32,
     /// Data, and the tag to answer when it is through.
-    queue: VecDeque<(u64, Rc<Vec<u8>>)>,
+    queue: VecDeque<(u64, Arc<Vec<u8>>)>,
     /// Bytes of the first entry that are through.
     written: usize,
     bytes: usize,
@@ -276,7 +310,7 @@ impl Input {
     }
 
     /// Adds data. After the end, or when the task has closed its side, data is thrown away as a pipe would.
-    pub(crate) fn add(&mut self, tag: u64, data: Rc<Vec<u8>>, eof: bool) {
+    pub(crate) fn add(&mut self, tag: u64, data: Arc<Vec<u8>>, eof: bool) {
         if self.fd.is_some() && !self.eof {
             self.bytes += data.len();
             self.queue.push_back((tag, data));

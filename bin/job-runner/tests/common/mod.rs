@@ -360,6 +360,34 @@ impl World {
         }
     }
 
+    /// All that is told of a job until it is released, exceptions with their severity: `start`, `exception 2 output: note`, `finish 256`.
+    pub async fn told_all(&mut self, id: u64) -> Vec<String> {
+        let mut told = Vec::new();
+        loop {
+            let (topic, answer) = self.answer().await;
+            assert_eq!(
+                (topic.as_str(), &answer["id"]),
+                ("job-exec.start", &json!(id)),
+                "{answer}"
+            );
+            let data = &answer["data"];
+            let kind = answer["type"].as_str().unwrap();
+            told.push(match kind {
+                "exception" => format!(
+                    "exception {} {}: {}",
+                    data["severity"],
+                    data["type"].as_str().unwrap(),
+                    data["note"].as_str().unwrap()
+                ),
+                "finish" => format!("finish {}", data["status"]),
+                other => other.to_owned(),
+            });
+            if kind == "release" || kind == "finish" {
+                return told;
+            }
+        }
+    }
+
     pub fn free(&self, id: u64, r: &Value) {
         self.ask("sched.free", &json!({"id": id, "R": r, "final": true}));
     }
