@@ -11,6 +11,7 @@ mod cases;
 mod flush;
 mod flux;
 mod model;
+mod promises;
 mod rights;
 mod spec;
 mod world;

@@ -135,7 +135,7 @@ impl Promise {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn every_listener_gets_the_filtered_suffix_exactly_once_and_in_order(
+    fn promise_ordered_unique_complete_every_listener_gets_the_filtered_suffix_once_and_in_order(
         ring in 1_usize..60,
         batch in 1_usize..20,
         poll_bytes in prop_oneof![Just(1_usize), Just(3000), Just(1 << 20)],

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// Commits the store has and the fan-out was not told of yet.
     pub(crate) unpushed: Vec<Vec<Arc<Entry>>>,
     pub(crate) floor: Seq,
+    /// Jobs that the store gives nothing of any more.
+    pub(crate) purged: Vec<u64>,
     pub(crate) now: f64,
     pub(crate) got: BTreeMap<u64, Got>,
     pub(crate) needs: Vec<Need>,
@@ -50,6 +52,7 @@ impl World {
             log: Vec::new(),
             unpushed: Vec::new(),
             floor: Seq(0),
+            purged: Vec::new(),
             now: 1000.0,
             got: BTreeMap::new(),
             needs: Vec::new(),
@@ -205,7 +208,7 @@ impl World {
                 Answer::BelowFloor { floor: self.floor }
             }
             Read::Log { after, limit, .. } => {
-                let entries: Vec<Entry> = self
+                let mut entries: Vec<Entry> = self
                     .log
                     .iter()
                     .filter(|e| e.seq > *after)
@@ -213,6 +216,7 @@ impl World {
                     .map(|e| (**e).clone())
                     .collect();
                 let upto = entries.last().map_or(*after, |entry| entry.seq);
+                entries.retain(|entry| !self.is_purged(entry.source));
                 Answer::Entries { entries, upto }
             }
             Read::Instance { after, upto, limit } => {
@@ -272,12 +276,19 @@ impl World {
         }
     }
 
+    fn is_purged(&self, source: Source) -> bool {
+        matches!(source, Source::Job(id) if self.purged.contains(&id.0))
+    }
+
     pub(crate) fn jobs(&self) -> Vec<BacklogJob> {
         let mut jobs: BTreeMap<u64, BacklogJob> = BTreeMap::new();
         for entry in &self.log {
             let Source::Job(id) = entry.source else {
                 continue;
             };
+            if self.is_purged(entry.source) {
+                continue;
+            }
             let job = jobs.entry(id.0).or_insert_with(|| BacklogJob {
                 id,
                 userid: entry.userid,
