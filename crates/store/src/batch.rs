@@ -18,6 +18,14 @@ pub struct Batch {
     pub trim: Option<Seq>,
 }
 
+impl Batch {
+    /// Whether it takes something away.
+    pub(crate) fn frees(&self) -> bool {
+        let delete = |write: &JobWrite| matches!(write, JobWrite::Delete { .. });
+        self.trim.is_some() || self.jobs.iter().any(delete)
+    }
+}
+
 /// One change of one row of the job table.
 #[derive(Debug, Clone)]
 pub enum JobWrite {

@@ -116,7 +116,7 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
 enum Journal {
     /// There is none, or one that is finished with: empty, or its header zeroed.
     None,
-    /// Of a database that had no page: rolled back, it has none again.
+    /// Of a database that had no page, or none but the first: rolled back, it has no tables.
     OfNothing,
     /// Of a database that had pages.
     OfData,
@@ -131,7 +131,8 @@ impl Journal {
             return Ok(Self::None);
         }
         Ok(match head.get(JOURNAL_PAGES_AT..) {
-            Some([0, 0, 0, 0]) if head.starts_with(&JOURNAL_MAGIC) => Self::OfNothing,
+            // One page holds no table.
+            Some([0, 0, 0, 0 | 1]) if head.starts_with(&JOURNAL_MAGIC) => Self::OfNothing,
             Some(_) if head.starts_with(&JOURNAL_MAGIC) => Self::OfData,
             _ => Self::NotOne,
         })

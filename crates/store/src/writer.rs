@@ -25,6 +25,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use crate::apply::Gather;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
+use crate::checkpoint::{self, Checkpointer};
 use crate::error::{OpenError, is_full};
 use crate::examine::{Verdict, examine};
 use crate::lock::DirLock;
@@ -43,6 +44,16 @@ const ROOM_WAIT: Duration = Duration::from_millis(1500);
 const ROOM_PROBE: Duration = Duration::from_millis(250);
 /// WAL pages (4 KiB each) after which it is copied into the main file.
 const WAL_PAGES_MAX: i32 = 4096;
+/// … by the writer itself, should the thread that does it beside the commits not keep up.
+const WAL_PAGES_LIMIT: i32 = 16 * WAL_PAGES_MAX;
+/// `auto_vacuum`: pages are moved when asked for.
+const INCREMENTAL: i64 = 2;
+/// Free pages that stay in the file for what comes next; more are given back to the file system.
+const FREE_PAGES_KEPT: i64 = 256;
+/// Pages given back in one transaction: a few milliseconds, so that a commit that comes meanwhile does not wait for long.
+const GIVE_BACK_PAGES: i64 = 64;
+/// How often that is done though commits wait.
+const GIVE_BACK_EVERY: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(200);
 const CACHE_KIB: i64 = 16 * 1024;
@@ -134,9 +145,13 @@ impl Store {
             shared: shared.clone(),
             pages_max: 0,
             wal_pages: wal_pages.clone(),
+            checkpointer: Checkpointer::start(&file).map_err(|source| open_error(&file, source))?,
             full: !reserve.is_held(),
             reserve,
             looked: Instant::now(),
+            ahead: None,
+            freed: true,
+            gave_back: Instant::now(),
         };
         let told = |source: rusqlite::Error| open_error(&file, source);
         run.db
@@ -175,7 +190,12 @@ fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
     let mut db = Connection::open(file).map_err(told)?;
     db.busy_timeout(Duration::from_secs(5)).map_err(told)?;
     db.set_prepared_statement_cache_capacity(64);
+    if verdict == Verdict::Fresh {
+        give_space_back(&db).map_err(told)?;
+    }
     db.pragma_update(None, "journal_mode", "WAL")
+        .map_err(told)?;
+    db.pragma_update(None, "journal_size_limit", WAL_PAGES_MAX * 4096)
         .map_err(told)?;
     db.pragma_update(None, "synchronous", "FULL")
         .map_err(told)?;
@@ -190,6 +210,17 @@ fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
     schema::migrate(&mut db, from).map_err(told)?;
     let recovered = recover(file, &db)?;
     Ok((db, recovered))
+}
+
+/// A file that can be made shorter; to be said before it has tables.
+fn give_space_back(db: &Connection) -> Result<(), rusqlite::Error> {
+    db.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+    let is: i64 = db.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+    if is != INCREMENTAL {
+        // Its first page was written by a start that was cut short.
+        db.execute_batch("VACUUM")?;
+    }
+    Ok(())
 }
 
 /// The writer's handle. Dropping it closes it, see [`Writer::close`].
@@ -298,11 +329,18 @@ struct Run {
     shared: Arc<Shared>,
     pages_max: u32,
     wal_pages: Arc<AtomicI32>,
+    checkpointer: Checkpointer,
     reserve: Reserve,
     /// The reserve is let go, or there was no room for it.
     full: bool,
     /// When was last looked whether there is room again.
     looked: Instant,
+    /// Taken from the queue already.
+    ahead: Option<Batch>,
+    /// Something was removed since free pages were last counted.
+    freed: bool,
+    /// When pages were last given back.
+    gave_back: Instant,
 }
 
 impl Run {
@@ -320,6 +358,7 @@ impl Run {
                 held.push(batch);
             }
             if !held.is_empty() {
+                self.freed |= held.iter().any(Batch::frees);
                 if !self.store(&held) {
                     return;
                 }
@@ -332,11 +371,72 @@ impl Run {
             if self.full && self.looked.elapsed() >= ROOM_PROBE {
                 self.look_for_room();
             }
+            if let Err(text) = self.shorten() {
+                (self.on_event)(Event::Fatal(text));
+                return;
+            }
         }
+    }
+
+    /// Gives free pages back to the file system, a few at a time: while nobody waits, and now and then when there is always somebody.
+    fn shorten(&mut self) -> Result<(), String> {
+        let told = |done: Result<(), rusqlite::Error>| match done.map_err(failure) {
+            Ok(()) => Ok(true),
+            Err(Failure::NoSpace | Failure::Busy) => Ok(false),
+            Err(Failure::Fatal(text)) => Err(format!("giving space back: {text}")),
+        };
+        while self.freed && (self.gave_back.elapsed() >= GIVE_BACK_EVERY || self.is_idle()) {
+            let free: i64 = match self
+                .db
+                .pragma_query_value(None, "freelist_count", |row| row.get(0))
+            {
+                Ok(free) => free,
+                Err(error) => return told(Err(error)).map(drop),
+            };
+            let more = free - FREE_PAGES_KEPT;
+            if more <= 0 {
+                self.freed = false;
+                // The file becomes shorter when the WAL is copied into it.
+                return self.checkpoint(1);
+            }
+            self.gave_back = Instant::now();
+            let sql = format!("PRAGMA incremental_vacuum({})", more.min(GIVE_BACK_PAGES));
+            // It does its work a row at a time.
+            let done = self.db.prepare(&sql).and_then(|mut vacuum| {
+                let mut rows = vacuum.query([])?;
+                while rows.next()?.is_some() {}
+                Ok(())
+            });
+            if !told(done)? || !self.is_incremental()? {
+                self.freed = false;
+                break;
+            }
+            self.checkpoint(WAL_PAGES_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing waits to be stored.
+    fn is_idle(&mut self) -> bool {
+        if self.ahead.is_none() {
+            self.ahead = self.rx.try_recv().ok();
+        }
+        self.ahead.is_none() && !self.is_stopping()
+    }
+
+    /// Files of the first releases cannot be made shorter: their free pages are used again, no more.
+    fn is_incremental(&self) -> Result<bool, String> {
+        self.db
+            .pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0))
+            .map(|kind| kind == INCREMENTAL)
+            .map_err(|error| format!("giving space back: {error}"))
     }
 
     /// What is handed over next; nothing for a while if there is reason to look around. `None` = the writer is closed.
     fn next(&mut self) -> Option<Option<Batch>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Some(Some(ahead));
+        }
         if !self.full {
             return self.rx.recv().ok().map(Some);
         }
@@ -391,7 +491,7 @@ impl Run {
                 Err(Failure::Busy) => self.blobs.rolled_back(),
             }
             if self.is_stopping() {
-                let waiting = held.len() + self.rx.iter().count();
+                let waiting = held.len() + self.rx.iter().count() + self.ahead.iter().len();
                 *self
                     .shared
                     .unwritten
@@ -474,16 +574,29 @@ impl Run {
         Ok(micros)
     }
 
-    /// Copies the WAL into the main file once it is long. No space there is no harm: the WAL holds everything.
+    /// Copies the WAL into the main file once it has so many pages; a long one beside the commits, see `checkpoint`. No space there is no
+    /// harm: the WAL holds everything.
     fn checkpoint(&mut self, from_pages: i32) -> Result<(), String> {
-        if self.wal_pages.load(Ordering::Relaxed) < from_pages {
+        let pages = self.wal_pages.load(Ordering::Relaxed);
+        if pages < from_pages {
             return Ok(());
         }
-        let done = self
-            .db
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        // The next commit tells the count anew; until then there is nothing more to do.
-        self.wal_pages.store(0, Ordering::Relaxed);
+        let rest = if from_pages >= WAL_PAGES_MAX && pages < WAL_PAGES_LIMIT {
+            self.checkpointer.wants_rest(pages)
+        } else {
+            Ok(true)
+        };
+        let done = match rest {
+            Ok(false) => return Ok(()),
+            Ok(true) => checkpoint::passive(&self.db).map(|copied| {
+                if copied >= pages {
+                    // The next commit tells the count anew.
+                    self.wal_pages.store(0, Ordering::Relaxed);
+                    self.checkpointer.begun_anew();
+                }
+            }),
+            Err(error) => Err(error),
+        };
         match done.map_err(failure) {
             Ok(()) | Err(Failure::NoSpace | Failure::Busy) => Ok(()),
             Err(Failure::Fatal(text)) => Err(format!("checkpoint: {text}")),

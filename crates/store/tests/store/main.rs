@@ -15,5 +15,6 @@ mod full;
 mod model;
 mod open;
 mod scans;
+mod shrink;
 mod spec;
 mod world;
