@@ -10,7 +10,7 @@ BIN := $(BIN_$(PROFILE))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PROVE_JOBS ?= 2
 
-.PHONY: help demo run check fuzz bench install deps build debug fmt clippy doc unit prove clean
+.PHONY: help demo run check soak-chaos fuzz bench install deps build debug fmt clippy doc unit prove clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,12 @@ unit: debug
 
 prove: debug ## the shell tests, each in an instance of its own
 	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer --exec 'timeout 600 sh' t/
+
+# the long forms of the chaos tests; each file says what its variables mean
+soak-chaos: debug ## kills, broken links, full disks and stopped readers, many times over (half an hour)
+	WEIR_BIN=$(CURDIR)/target/debug WEIR_TEST_TIMEOUT=300 WEIR_CHAOS_ROUNDS=50 WEIR_CHAOS_RESUMES=50 WEIR_CHAOS_LINKS=500 WEIR_CHAOS_EVENTS=500000 \
+	WEIR_KILL_ROUNDS=50 WEIR_KILL_COUNT=200 WEIR_SLOW_JOBS=200000 \
+	  prove --timer --exec 'timeout 3600 sh' t/t8*.t t/t5130-kill-all.t t/t5500-slow-client.t
 
 fuzz: ## each fuzzer for MINUTES=10, one after another; needs a nightly toolchain, installs cargo-fuzz
 	@bash fuzz/run $(or $(MINUTES),10) $(TARGETS)
