@@ -29,6 +29,8 @@ pub(crate) struct Committer {
     sizes: VecDeque<(Seq, usize)>,
     undurable_bytes: usize,
     log: LogLimit,
+    /// The log's new floors that are on their way, each with the last seq of its commit.
+    floors: VecDeque<(Seq, Seq)>,
     pub(crate) stats: CommitStats,
 }
 
@@ -56,6 +58,7 @@ impl Committer {
             sizes: VecDeque::new(),
             undurable_bytes: 0,
             log,
+            floors: VecDeque::new(),
             stats: CommitStats::default(),
         }
     }
@@ -75,11 +78,11 @@ impl Committer {
     }
 
     /// Gives the writer what was gathered, in order; never waits. What a writer that has ended does not take is kept: its last event says why.
-    /// The log's new floor, if it rises with that.
-    pub(crate) fn hand_over(&mut self) -> Option<Seq> {
-        let floor = self.log.trim(&self.gathered);
-        if !self.gathered.entries.is_empty() {
-            self.gathered.trim = floor;
+    pub(crate) fn hand_over(&mut self) {
+        if let Some(last) = self.gathered.entries.last().map(|entry| entry.seq) {
+            self.gathered.trim = self.log.trim(&self.gathered);
+            self.floors
+                .extend(self.gathered.trim.map(|floor| (last, floor)));
             self.held.push_back(std::mem::take(&mut self.gathered));
         }
         while let Some(batch) = self.held.pop_front() {
@@ -91,7 +94,15 @@ impl Committer {
                 }
             }
         }
-        floor
+    }
+
+    /// The floor that the log has with what is durable up to `seq`, if it rose: until then a crash leaves it where it was.
+    pub(crate) fn floor(&mut self, seq: Seq) -> Option<Seq> {
+        let risen = self.floors.partition_point(|(last, _)| *last <= seq);
+        self.floors
+            .drain(..risen)
+            .next_back()
+            .map(|(_, floor)| floor)
     }
 
     /// Whether too much is on its way for more changes to be taken.
@@ -123,7 +134,7 @@ impl Committer {
 
     /// Stores what was handed over and lets the state directory go. Waits for the disk.
     pub(crate) fn close(mut self) {
-        let _ = self.hand_over();
+        self.hand_over();
         let held = self.held.len();
         match self.writer.close() {
             Ok(()) if held == 0 => {}

@@ -253,6 +253,9 @@ impl Shell {
         if !entries.is_empty() {
             self.streams.push(&entries);
         }
+        if let Some(floor) = self.committer.floor(seq) {
+            self.streams.set_floor(floor);
+        }
         self.handle(Input::Durable(seq));
     }
 
@@ -312,9 +315,7 @@ impl Shell {
 
     /// The end of a turn: what is due goes out, what was decided goes to the writer. True if there is more to do at once.
     pub(crate) fn end_turn(&mut self) -> bool {
-        if let Some(floor) = self.committer.hand_over() {
-            self.streams.set_floor(floor);
-        }
+        self.committer.hand_over();
         let now = self.clock.monotonic();
         self.feed_silent(now);
         let more = self.streams.poll(

@@ -156,7 +156,9 @@ impl Fanout {
                 let foreign = epoch
                     .as_deref()
                     .is_some_and(|epoch| epoch != &*self.encoder.epoch);
-                if foreign || seq > durable || seq < self.floor {
+                // The log may have forgotten what is in memory still.
+                let lost = seq < self.floor && !self.ring.holds_after(seq);
+                if foreign || seq > durable || lost {
                     return Err(self.stale(seq, epoch));
                 }
                 Phase::Greet { cursor: seq }

@@ -71,7 +71,8 @@ impl Manager {
             .value("housekeeping", &housekeeping)
             .value("manager", &self.stats)
             .number("held", self.pending.len() as u64)
-            .number("seq", self.seq.0);
+            // The newest that can be told: this answer does not wait for a disk that is full.
+            .number("seq", self.pending.newest_durable().0);
         Ok(Answer::Json(object.end()))
     }
 }
