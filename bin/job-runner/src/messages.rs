@@ -72,6 +72,8 @@ pub enum ToShepherd {
         /// Nothing follows.
         eof: bool,
     },
+    /// Say that you are well.
+    Ping {},
     /// End the job at once: whoever looks after this node is going.
     Die {},
 }
@@ -86,6 +88,8 @@ pub enum FromShepherd {
     Exception(Exception),
     /// All processes are gone, and this is how it went.
     Ended(Ended),
+    /// Answer to [`ToShepherd::Ping`].
+    Pong {},
     /// This is the last job of this process.
     Leaving {},
     /// It was told to end before it could begin, and will not.

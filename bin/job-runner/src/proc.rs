@@ -5,12 +5,33 @@
 use std::fs;
 use std::io::Read;
 
-/// The id of this boot of the machine.
+/// The id of this boot of the machine. Tests play another boot with a file that `WEIR_BOOT_ID_FILE` names.
 #[must_use]
 pub fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+    let file = std::env::var_os("WEIR_BOOT_ID_FILE")
+        .unwrap_or_else(|| "/proc/sys/kernel/random/boot_id".into());
+    fs::read_to_string(file)
         .map(|text| text.trim().to_owned())
         .unwrap_or_default()
+}
+
+/// When this process started, in clock ticks since boot.
+#[must_use]
+pub fn own_start() -> u64 {
+    static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *START.get_or_init(|| {
+        let pid = i32::try_from(std::process::id()).unwrap_or(0);
+        stat(pid).map_or(0, |stat| stat.start)
+    })
+}
+
+/// Continues a process if it is stopped. True if it was.
+pub fn go_on(pid: i32) -> bool {
+    let is_stopped = stat(pid).is_some_and(|stat| stat.state == b'T');
+    if let (true, Some(pid)) = (is_stopped, rustix::process::Pid::from_raw(pid)) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+    }
+    is_stopped
 }
 
 /// Fields of `/proc/PID/stat` that we use.

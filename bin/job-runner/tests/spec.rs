@@ -152,7 +152,7 @@ fn every_row_of_the_table_of_verdicts_is_what_the_code_says() {
         }
         let met = match verdict(path, 0, 1).unwrap() {
             Verdict::Free => "free",
-            Verdict::Held(_) => "held",
+            Verdict::Held(..) => "held",
             Verdict::Lost(_) => "lost",
             Verdict::Ended(_) => "ended",
         };

@@ -1,30 +1,78 @@
-//! The first hello of a boot: what the job-manager gave out before it is marked before anything is begun.
+//! The first hello of a boot, or of a copy: what the job-manager gave out before it is marked before anything is begun.
 //!
-//! `STATEDIR/engine-boot` holds the id of the boot in which this was last done. It is written when all marks are made, so an engine that
-//! is killed in between does it again, which changes nothing.
+//! `STATEDIR/engine-boot` holds the id of the boot in which this was last done, and a second line that tells the directory from a copy of it. It
+//! is written when all marks are made, so an engine that is killed in between does it again, which changes nothing.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use crate::paths;
 use crate::proc;
 use crate::shepherd::claim::mark_given_out;
+
+/// Where `engine-boot` is. A copy has another inode; where inodes happen to be equal, another device and another path.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    dev: u64,
+    ino: u64,
+    path: String,
+}
+
+impl Place {
+    fn of(file: &File, statedir: &Path) -> io::Result<Place> {
+        let found = file.metadata()?;
+        let path = std::fs::canonicalize(statedir)?;
+        Ok(Place {
+            dev: found.dev(),
+            ino: found.ino(),
+            path: path.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// Moved within a file system, or mounted again, it is the same.
+    fn is_same(&self, other: &Place) -> bool {
+        self.ino == other.ino && (self.dev == other.dev || self.path == other.path)
+    }
+}
 
 /// The state directory's last boot, and what hangs on it.
 #[derive(Debug)]
 pub(crate) struct Boot {
     /// The id that is to be written; none if it stands there already.
     new: Option<String>,
+    /// The directory was copied from another, where jobs may still run.
+    copy: bool,
 }
 
 impl Boot {
     /// Compares the state directory with the machine.
     pub(crate) fn look(statedir: &Path) -> Boot {
         let now = proc::boot_id();
-        let last = std::fs::read_to_string(paths::engine_boot(statedir)).unwrap_or_default();
+        let path = paths::engine_boot(statedir);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let mut lines = text.lines();
+        let is_same_boot = lines.next() == Some(now.as_str()) && !now.is_empty();
+        let was = lines
+            .next()
+            .and_then(|line| serde_json::from_str(line).ok());
+        let is = File::open(&path).and_then(|file| Place::of(&file, statedir));
+        let is_same_place = match (was, &is) {
+            (Some(was), Ok(is)) => Place::is_same(&was, is),
+            _ => false,
+        };
         Boot {
-            new: (last.trim() != now || now.is_empty()).then_some(now),
+            new: (!is_same_boot || !is_same_place).then_some(now),
+            copy: is_same_boot && !is_same_place,
         }
+    }
+
+    /// Whether the directory was copied within this boot.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy
     }
 
     /// A job holds resources on nodes of these ranks: if that is from an earlier boot, it is marked. True if it was.
@@ -41,7 +89,7 @@ impl Boot {
         let nnodes = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         let mut marked = false;
         for rank in ranks {
-            marked |= mark_given_out(&dir, *rank, nnodes)?;
+            marked |= mark_given_out(&dir, *rank, nnodes, self.copy)?;
         }
         Ok(marked)
     }
@@ -49,10 +97,20 @@ impl Boot {
     /// All jobs are marked that are to be: jobs may begin in this boot.
     pub(crate) fn done(&mut self, statedir: &Path) -> io::Result<()> {
         if let Some(now) = self.new.take() {
-            std::fs::write(paths::engine_boot(statedir), format!("{now}\n"))?;
+            let written = write(statedir, &now);
+            if written.is_err() {
+                self.new = Some(now);
+            }
+            written?;
         }
         Ok(())
     }
+}
+
+fn write(statedir: &Path, boot: &str) -> io::Result<()> {
+    let mut file = File::create(paths::engine_boot(statedir))?;
+    let place = serde_json::to_string(&Place::of(&file, statedir)?)?;
+    file.write_all(format!("{boot}\n{place}\n").as_bytes())
 }
 
 #[cfg(test)]
@@ -74,5 +132,27 @@ mod tests {
         let again = Boot::look(dir.path());
         assert!(!again.given_out(dir.path(), job::JobId(2), &[0]).unwrap());
         assert!(!dir.path().join("jobs/2").exists());
+    }
+
+    #[test]
+    fn a_copy_is_as_good_as_another_boot_and_a_move_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("a")).unwrap();
+        let mut boot = Boot::look(&at("a"));
+        boot.done(&at("a")).unwrap();
+        assert!(Boot::look(&at("a")).new.is_none());
+        std::fs::create_dir(at("b")).unwrap();
+        std::fs::copy(at("a/engine-boot"), at("b/engine-boot")).unwrap();
+        let copy = Boot::look(&at("b"));
+        assert!(copy.is_copy() && copy.new.is_some());
+        std::fs::rename(at("a"), at("c")).unwrap();
+        assert!(Boot::look(&at("c")).new.is_none());
+        // Put in the place of the first, it is a copy still.
+        std::fs::rename(at("b"), at("a")).unwrap();
+        assert!(Boot::look(&at("a")).is_copy());
+        // What an engine of before wrote does not say where it was: jobs that live are known by their locks.
+        std::fs::write(at("c/engine-boot"), format!("{}\n", proc::boot_id())).unwrap();
+        assert!(Boot::look(&at("c")).new.is_some());
     }
 }

@@ -4,7 +4,7 @@
 //! called by their place (see `roster`); leaving ones come and go while the engine runs.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use crate::messages::{FromNode, ToNode, from_line, to_line};
-use crate::node::READY_LINE;
+use crate::node::{READY_LINE, STOPPED_ROUND};
 use crate::paths::{self, ShortDir};
+use crate::proc;
 
 /// Messages on their way to one node process.
 const QUEUE_LEN_MAX: usize = 4096;
@@ -26,6 +27,8 @@ const QUEUE_LEN_MAX: usize = 4096;
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How long the last words to the node processes may take.
 const RETIRE_WAIT: Duration = Duration::from_secs(2);
+/// Looks in a row at which a node process is found stopped, and continued.
+const STOPS_MAX: u32 = 5;
 
 /// How node processes are started.
 #[derive(Debug, Clone)]
@@ -149,6 +152,7 @@ async fn link(
                 debug!(node = name, "the node process hung up");
             }
             Err(error) => {
+                wake_locked(&setup.statedir, &name);
                 warn!(
                     node = name,
                     "failed to reach or start the node process: {error:#}"
@@ -160,6 +164,34 @@ async fn link(
                 }
             }
         }
+    }
+}
+
+/// Continues a node process that is stopped; one that is each time it is looked at is killed. How often in a row it was.
+fn wake(pid: Option<i32>, stops: u32) -> u32 {
+    let Some(pid) = pid else { return 0 };
+    if !proc::go_on(pid) {
+        return 0;
+    }
+    warn!(pid, "a node process was stopped: continued");
+    if stops >= STOPS_MAX
+        && let Some(pid) = rustix::process::Pid::from_raw(pid)
+    {
+        warn!("and stopped again and again: killed");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    stops + 1
+}
+
+/// A node process may have been stopped before it could be reached; its lock says who it is.
+fn wake_locked(statedir: &Path, name: &str) {
+    let Ok(mut lock) = std::fs::File::open(paths::node_lock(statedir, name)) else {
+        return;
+    };
+    let held = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared).is_err();
+    let mut text = String::new();
+    if held && std::io::Read::read_to_string(&mut lock, &mut text).is_ok() {
+        wake(text.trim().parse().ok(), 0);
     }
 }
 
@@ -214,11 +246,16 @@ async fn talk(
     queue: &mut mpsc::Receiver<Vec<u8>>,
     events: &mpsc::Sender<NodeEvent>,
 ) -> bool {
+    let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
+    let mut look = tokio::time::interval(STOPPED_ROUND);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut stops = 0;
     let (read, mut write) = stream.split();
     let mut read = BufReader::with_capacity(16 << 10, read);
     let mut line = Vec::new();
     loop {
         tokio::select! {
+            _ = look.tick() => stops = wake(pid, stops),
             got = read.read_until(b'\n', &mut line) => {
                 if !got.is_ok_and(|len| len > 0) || !line.ends_with(b"\n") {
                     return false;
@@ -234,7 +271,11 @@ async fn talk(
                 line.clear();
             }
             next = queue.recv() => {
-                let Some(line) = next else { return true };
+                let Some(line) = next else {
+                    // Nobody will do that after us.
+                    wake(pid, 0);
+                    return true;
+                };
                 if write.write_all(&line).await.is_err() {
                     return false;
                 }

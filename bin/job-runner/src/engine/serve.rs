@@ -239,7 +239,12 @@ impl Engine {
         };
         let ranks: Vec<u32> = r.nodes().iter().map(|node| node.rank).collect();
         if self.boot.given_out(&self.statedir, job.id, &ranks)? {
-            warn!(job = %job.id, "given out before the machine was restarted: not begun again");
+            let why = if self.boot.is_copy() {
+                "given out by the instance that the state directory was copied from"
+            } else {
+                "given out before the machine was restarted"
+            };
+            warn!(job = %job.id, "{why}: not begun again");
         }
         let (grant, end_s) = rset::from_r(&r, &self.specs);
         self.sched.handle(

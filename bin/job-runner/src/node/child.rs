@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -35,6 +36,10 @@ pub(crate) struct Child {
     pub(crate) key: Key,
     pub(crate) pid: i32,
     lines: mpsc::Sender<Vec<u8>>,
+    /// It was stopped, and is continued then.
+    pub(crate) go_on_at: Option<Instant>,
+    /// When it was continued, of late.
+    pub(crate) stops: Vec<Instant>,
     /// It ends with the job it has.
     pub(crate) leaving: bool,
     /// Seen to have exited.
@@ -61,10 +66,29 @@ impl Child {
             key,
             pid,
             lines,
+            go_on_at: None,
+            stops: Vec::new(),
             leaving: false,
             exited: false,
             hung: false,
         })
+    }
+
+    /// A process that is no shepherd, and what is sent to it.
+    #[cfg(test)]
+    pub(crate) fn fake(key: Key, pid: i32) -> (Child, mpsc::Receiver<Vec<u8>>) {
+        let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
+        let child = Child {
+            key,
+            pid,
+            lines,
+            go_on_at: None,
+            stops: Vec::new(),
+            leaving: false,
+            exited: false,
+            hung: false,
+        };
+        (child, queue)
     }
 
     /// Sends a line. False if the shepherd does not take any more.

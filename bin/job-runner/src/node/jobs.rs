@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::process::WaitOptions;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -13,6 +14,7 @@ use crate::messages::{
     Ended, Exception, Fact, FromNode, FromShepherd, ToNode, ToShepherd, to_line,
 };
 use crate::node::child::{Child, Heard, Key};
+use crate::node::obey::{Foreign, Obey};
 use crate::node::orphans;
 use crate::shepherd::claim::{self, Claimant, Verdict};
 
@@ -33,11 +35,11 @@ pub(crate) enum Event {
 }
 
 #[derive(Debug)]
-enum Phase {
+pub(super) enum Phase {
     /// Its shepherd is ours.
     Shepherd(Key),
-    /// Its shepherd belonged to an earlier node process and is still there.
-    Foreign,
+    /// Its shepherd belonged to an earlier node process and is still there; or it is dead, and what it left is being killed (none).
+    Foreign(Option<Foreign>),
     /// Its shepherd is dead, its processes are being killed.
     Clearing,
     /// It is over.
@@ -45,12 +47,16 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Job {
+pub(super) struct Job {
     rank: u32,
     nnodes: u32,
     dir: PathBuf,
-    order: Vec<u8>,
-    phase: Phase,
+    pub(super) order: Vec<u8>,
+    pub(super) phase: Phase,
+    /// When it has to be over.
+    pub(super) obey: Option<Obey>,
+    /// Why we killed its shepherd.
+    pub(super) put_down: Option<&'static str>,
     reattach: bool,
     attempts: u32,
     started: bool,
@@ -61,9 +67,11 @@ struct Job {
 /// All jobs and all shepherds of this node.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    jobs: HashMap<u64, Job>,
-    children: HashMap<Key, Child>,
-    owners: HashMap<Key, u64>,
+    pub(super) jobs: HashMap<u64, Job>,
+    pub(super) children: HashMap<Key, Child>,
+    pub(super) owners: HashMap<Key, u64>,
+    /// When shepherds of an earlier node process are looked at.
+    pub(super) foreign_at: Instant,
     spares: VecDeque<Key>,
     spares_wanted: usize,
     next_key: u64,
@@ -88,6 +96,7 @@ impl Jobs {
             jobs: HashMap::new(),
             children: HashMap::new(),
             owners: HashMap::new(),
+            foreign_at: Instant::now(),
             spares: VecDeque::new(),
             spares_wanted: spares,
             next_key: 0,
@@ -133,6 +142,8 @@ impl Jobs {
                     dir: dir.into(),
                     order: order.get().as_bytes().to_vec(),
                     phase: Phase::Over,
+                    obey: None,
+                    put_down: None,
                     reattach,
                     attempts: 0,
                     started: false,
@@ -141,6 +152,7 @@ impl Jobs {
                 };
                 self.jobs.insert(id, job);
                 self.judge(id);
+                self.must_end(id, None);
             }
             ToNode::Tell { id, what } => {
                 let tag = if let ToShepherd::Stdin { tag, .. } = &what {
@@ -158,6 +170,11 @@ impl Jobs {
                 if let (false, Some(tag)) = (sent, tag) {
                     let errnum = rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs();
                     self.out.push(FromNode::Stdin { id, tag, errnum });
+                }
+                match what {
+                    ToShepherd::Cancel {} => self.must_end(id, Some(Duration::ZERO)),
+                    ToShepherd::Expiration { expiration } => self.set_expiration(id, expiration),
+                    _ => {}
                 }
             }
             ToNode::Forget { id } => {
@@ -210,6 +227,7 @@ impl Jobs {
                         self.over(id, ended, true);
                         self.keep(key);
                     }
+                    FromShepherd::Pong {} => self.answered(id),
                     FromShepherd::Leaving {} => {
                         if let Some(child) = self.children.get_mut(&key) {
                             child.leaving = true;
@@ -242,8 +260,13 @@ impl Jobs {
 
     /// Reaps whoever has exited.
     pub(crate) fn reap(&mut self) {
-        while let Ok(Some((pid, _))) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        while let Ok(Some((pid, status))) = rustix::process::wait(options) {
             let pid = pid.as_raw_nonzero().get();
+            if status.stopped() {
+                self.stopped(pid);
+                continue;
+            }
             let key = self
                 .children
                 .values()
@@ -310,6 +333,15 @@ impl Jobs {
                 let note = "lost: the job was started once, and its files are gone from the state directory".to_owned();
                 self.lost(id, note);
             }
+            Ok(Verdict::Free) if job.put_down.is_some() => {
+                let note = format!("not begun: {}", job.put_down.unwrap_or_default());
+                let exceptions = vec![Exception::fatal("exec", note)];
+                let ended = Ended {
+                    status: None,
+                    exceptions,
+                };
+                self.over(id, ended, false);
+            }
             Ok(Verdict::Free) if job.attempts >= ATTEMPTS_MAX => {
                 let mut exceptions = job.exceptions.clone();
                 if exceptions.is_empty() {
@@ -329,13 +361,13 @@ impl Jobs {
                 job.attempts += 1;
                 self.begin(id);
             }
-            Ok(Verdict::Held(file)) => {
-                job.phase = Phase::Foreign;
+            Ok(Verdict::Held(file, claimant)) => {
+                job.phase = Phase::Foreign(Some(Foreign::new(claimant)));
                 info!(job = id, "its shepherd is from before: waiting for its end");
                 self.wait_for_lock(id, file);
             }
             Ok(Verdict::Lost(claimant)) => {
-                job.phase = Phase::Foreign;
+                job.phase = Phase::Foreign(None);
                 job.started = true;
                 self.clear_lost(id, claimant);
             }
@@ -434,6 +466,12 @@ impl Jobs {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn add_spare_for_tests(&mut self, child: Child) {
+        self.spares.push_back(child.key);
+        self.children.insert(child.key, child);
+    }
+
     fn wait_for_lock(&mut self, id: u64, file: File) {
         let events = self.events.clone();
         // A thread: this may take as long as the job, which nothing of the runtime must.
@@ -484,10 +522,16 @@ impl Jobs {
         match event {
             Event::Unlocked(id) => self.judge(id),
             Event::Cleared(id, claimant) => {
-                let why = if claimant.boot == crate::proc::boot_id() {
-                    "the process that looked after it was killed"
-                } else {
-                    "the machine was restarted while it ran"
+                let put_down = self.jobs.get(&id).and_then(|job| job.put_down);
+                let why = match put_down {
+                    Some(why) => why,
+                    None if claimant.is_copied() => {
+                        "the state directory is a copy, and the job is the business of the instance it was copied from"
+                    }
+                    None if claimant.boot == crate::proc::boot_id() => {
+                        "the process that looked after it was killed"
+                    }
+                    None => "the machine was restarted while it ran",
                 };
                 self.lost(
                     id,
@@ -520,6 +564,7 @@ impl Jobs {
         };
         job.phase = Phase::Over;
         job.order = Vec::new();
+        job.obey = None;
         job.ended = Some(ended.clone());
         if has_status_file {
             self.unsynced
@@ -596,6 +641,8 @@ impl Jobs {
     /// Ends every job at once.
     pub(crate) fn die(&mut self) {
         self.spares_wanted = 0;
+        // One that is stopped would not notice that it is not needed.
+        self.wake_all();
         for key in std::mem::take(&mut self.spares) {
             self.children.remove(&key);
         }
@@ -612,6 +659,7 @@ impl Jobs {
     /// Lets the spares go.
     pub(crate) fn drop_spares(&mut self) {
         self.spares_wanted = 0;
+        self.wake_all();
         for key in std::mem::take(&mut self.spares) {
             self.children.remove(&key);
         }

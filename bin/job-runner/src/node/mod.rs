@@ -10,6 +10,7 @@
 //!   table](crate::shepherd::claim)), only one that never began is begun.
 //! - It is a subreaper: what a killed shepherd leaves behind falls to it and is killed; only when nothing is left is the job's end
 //!   told. So a slot is neither lost nor given out twice.
+//! - A shepherd that is stopped, or deaf when its job has to end, is continued, asked, and in the end killed (`obey.rs`).
 //! - The end of a job is remembered until the engine says that the job-manager has it (`forget`). If that takes longer than a
 //!   second the status file is made durable, which on the fast path is not needed: the job-manager's store has it by then.
 //!
@@ -17,8 +18,9 @@
 
 mod child;
 mod jobs;
+mod obey;
 mod orphans;
 mod serve;
 
 pub use serve::{NodeConfig, READY_LINE, run};
-pub(crate) use serve::{gone, watch};
+pub(crate) use serve::{STOPPED_ROUND, gone, watch};

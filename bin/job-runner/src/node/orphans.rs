@@ -39,8 +39,8 @@ fn kill(stat: Stat) {
 
 /// Kills what a lost job of an earlier shepherd has left. True if nothing is left.
 pub(crate) fn kill_left_behind(claimant: &Claimant, id: job::JobId, uri: &str) -> bool {
-    // After a restart of the machine nothing can be left, and its process ids mean others.
-    if claimant.boot != proc::boot_id() {
+    // After a restart of the machine nothing can be left, and its process ids mean others. What a copy speaks of is another instance's.
+    if claimant.boot != proc::boot_id() || claimant.is_copied() {
         return true;
     }
     let settings = |id: String| [format!("WEIR_URI={uri}"), format!("WEIR_JOB_ID={id}")];

@@ -15,8 +15,9 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::messages::{FromNode, ToNode, from_line, to_line};
-use crate::node::jobs::Jobs;
+use crate::node::jobs::{Event, Jobs};
 use crate::paths::{self, ShortDir};
+use crate::proc;
 
 /// What a node process prints when it can be reached.
 pub const READY_LINE: &str = "ready";
@@ -26,6 +27,10 @@ const OUT_LEN_MAX: usize = 4096;
 const LINGER: Duration = Duration::from_secs(30);
 /// How long shepherds may take to die with their supervisor.
 const DIE_WAIT: Duration = Duration::from_secs(10);
+/// How long they may take before they are killed with their jobs.
+const DIE_PATIENCE: Duration = Duration::from_secs(3);
+/// Pause between two looks whether a process that must run was stopped.
+pub(crate) const STOPPED_ROUND: Duration = Duration::from_secs(2);
 
 /// How a node process is started.
 #[derive(Debug, Clone)]
@@ -44,6 +49,21 @@ pub struct NodeConfig {
 struct Engine {
     generation: u64,
     lines: mpsc::Sender<Vec<u8>>,
+    /// Its process, if that is known.
+    pid: Option<i32>,
+    look_at: Instant,
+}
+
+impl Engine {
+    /// A job may have stopped it.
+    fn look(&mut self, now: Instant) {
+        if self.look_at <= now {
+            self.look_at = now + STOPPED_ROUND;
+            if let Some(pid) = self.pid {
+                proc::go_on(pid);
+            }
+        }
+    }
 }
 
 enum FromEngine {
@@ -72,6 +92,10 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
             lock_path.display()
         );
     }
+    // For an engine that finds this process stopped before it can be reached.
+    let _ = lock
+        .set_len(0)
+        .and_then(|()| (&lock).write_all(format!("{}\n", std::process::id()).as_bytes()));
     let dir = ShortDir::open(&config.statedir).context("failed to open the state directory")?;
     let socket_name = paths::node_socket(&config.name);
     let _ = std::fs::remove_file(config.statedir.join(&socket_name));
@@ -104,6 +128,8 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
         }
         let wait_until = [
             jobs.sync_at(),
+            jobs.watch_at(),
+            engine.as_ref().map(|engine| engine.look_at),
             (engine.is_none() && jobs.is_idle()).then(|| alone_since + LINGER),
         ];
         let wait_until = wait_until.into_iter().flatten().min();
@@ -112,7 +138,7 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
             () = gone(supervisor.as_ref()) => {
                 info!(node = config.name, "the supervisor is gone: ending all jobs");
                 jobs.die();
-                return finish_dying(jobs, heard, children).await;
+                return finish_dying(jobs, heard, children, events).await;
             }
             Some((key, message)) = heard.recv() => jobs.hear(key, message),
             Some((from, message)) = said.recv() => {
@@ -134,6 +160,7 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
             Some(event) = events.recv() => jobs.happened(event),
             accepted = listener.accept() => {
                 if let Some(stream) = accept(accepted) {
+                    let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
                     generation += 1;
                     retired = false;
                     jobs.keep_spares(config.spares);
@@ -141,10 +168,18 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
                     let (lines, queue) = mpsc::channel(OUT_LEN_MAX);
                     let _ = lines.try_send(to_line(&hello));
                     tokio::spawn(talk(generation, stream, queue, said_to.clone()));
-                    engine = Some(Engine { generation, lines });
+                    let look_at = Instant::now() + STOPPED_ROUND;
+                    engine = Some(Engine { generation, lines, pid, look_at });
                 }
             }
-            () = until(wait_until) => jobs.sync_due(Instant::now()),
+            () = until(wait_until) => {
+                let now = Instant::now();
+                jobs.sync_due(now);
+                jobs.watch(now);
+                if let Some(engine) = &mut engine {
+                    engine.look(now);
+                }
+            }
             // Last in line: spares are started when there is nothing else to do.
             () = std::future::ready(()), if jobs.refill_wanted() => { jobs.refill(); }
         }
@@ -269,13 +304,22 @@ async fn finish_dying(
     mut jobs: Jobs,
     mut heard: mpsc::Receiver<(crate::node::child::Key, crate::node::child::Heard)>,
     mut children: tokio::signal::unix::Signal,
+    mut events: mpsc::Receiver<Event>,
 ) -> anyhow::Result<()> {
-    let deadline = tokio::time::Instant::now() + DIE_WAIT;
+    let begun = tokio::time::Instant::now();
+    let mut patience = Some(begun + DIE_PATIENCE);
     while !jobs.all_over() {
+        let watch_at = jobs.watch_at();
         tokio::select! {
             Some((key, message)) = heard.recv() => jobs.hear(key, message),
             _ = children.recv() => jobs.reap(),
-            () = tokio::time::sleep_until(deadline) => break,
+            Some(event) = events.recv() => jobs.happened(event),
+            () = until(patience.map(Into::into)) => {
+                patience = None;
+                jobs.put_all_down();
+            }
+            () = until(watch_at) => jobs.watch(Instant::now()),
+            () = tokio::time::sleep_until(begun + DIE_WAIT) => break,
         }
     }
     // Once, whatever comes of it: what is private is not asked for again.

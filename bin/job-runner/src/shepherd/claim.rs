@@ -56,7 +56,7 @@ pub enum Verdict {
     /// The body never began: it may run.
     Free,
     /// A shepherd has it. Locking this file waits for its end.
-    Held(File),
+    Held(File, Claimant),
     /// It may have run in part, and nobody knows how it ended.
     Lost(Claimant),
     /// It ended so.
@@ -70,6 +70,53 @@ pub struct Claimant {
     pub boot: String,
     /// The shepherd, which leads the session that the job's processes started in.
     pub pid: i32,
+    /// When it started, in clock ticks since boot: with the pid it names one process. 0 is not known.
+    #[serde(default)]
+    pub start: u64,
+    /// Device and inode of the claim file: a copy has others. None is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<(u64, u64)>,
+    /// It was marked by an engine that found its state directory to be a copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copy: bool,
+    /// The file this was read from is not the one that was written.
+    #[serde(skip)]
+    elsewhere: bool,
+}
+
+impl Claimant {
+    /// This process, in that file.
+    fn here(file: &File) -> io::Result<Claimant> {
+        Ok(Claimant {
+            boot: proc::boot_id(),
+            pid: rustix::process::getpid().as_raw_nonzero().get(),
+            start: proc::own_start(),
+            file: Some(place(file)?),
+            ..Claimant::default()
+        })
+    }
+
+    fn read(claim: &mut File) -> io::Result<Claimant> {
+        let text = read_some(claim)?;
+        let line = text.split(|byte| *byte == b'\n').next();
+        let found = line.and_then(|line| serde_json::from_slice(line).ok());
+        let mut claimant: Claimant = found.unwrap_or_default();
+        let here = place(claim)?;
+        claimant.elsewhere = claimant.file.is_some_and(|there| there != here);
+        Ok(claimant)
+    }
+
+    /// The claim is another instance's: the state directory was copied, or moved to another file system. What it speaks of must not be touched.
+    #[must_use]
+    pub fn is_copied(&self) -> bool {
+        self.copy || self.elsewhere
+    }
+}
+
+fn place(file: &File) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// A claim that was taken. The lock lasts as long as this value.
@@ -132,10 +179,7 @@ impl Claim {
             return Err(ClaimError::Used);
         }
         claim.set_len(0).map_err(at(&path))?;
-        let claimant = Claimant {
-            boot: proc::boot_id(),
-            pid: rustix::process::getpid().as_raw_nonzero().get(),
-        };
+        let claimant = Claimant::here(&claim).map_err(at(&path))?;
         let mut line = serde_json::to_vec(&claimant).unwrap_or_default();
         line.push(b'\n');
         claim.write_all_at(&line, 0).map_err(at(&path))?;
@@ -212,7 +256,7 @@ fn status_line(ended: &Ended) -> Vec<u8> {
 /// the disk. True if that is what it is marked as now.
 /// # Errors
 /// What the file system says; then nothing may be begun.
-pub fn mark_given_out(dir: &Path, rank: u32, nnodes: u32) -> io::Result<bool> {
+pub fn mark_given_out(dir: &Path, rank: u32, nnodes: u32, copy: bool) -> io::Result<bool> {
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -225,9 +269,13 @@ pub fn mark_given_out(dir: &Path, rank: u32, nnodes: u32) -> io::Result<bool> {
     }
     if !was_executing(&mut claim)? {
         claim.set_len(0)?;
+        let nobody = Claimant {
+            copy,
+            ..Claimant::default()
+        };
         let text = format!(
             "{}\n{EXECUTING}",
-            serde_json::to_string(&Claimant::default()).unwrap_or_default()
+            serde_json::to_string(&nobody).unwrap_or_default()
         );
         claim.write_all_at(text.as_bytes(), 0)?;
     }
@@ -266,17 +314,13 @@ pub fn verdict(dir: &Path, rank: u32, nnodes: u32) -> io::Result<Verdict> {
         return Ok(Verdict::Ended(ended));
     }
     if held {
-        return Ok(Verdict::Held(claim));
+        let claimant = Claimant::read(&mut claim)?;
+        return Ok(Verdict::Held(claim, claimant));
     }
     if !executing {
         return Ok(Verdict::Free);
     }
-    let text = read_some(&mut claim)?;
-    let claimant = text
-        .split(|byte| *byte == b'\n')
-        .next()
-        .and_then(|line| serde_json::from_slice(line).ok());
-    Ok(Verdict::Lost(claimant.unwrap_or_default()))
+    Ok(Verdict::Lost(Claimant::read(&mut claim)?))
 }
 
 /// A status that is there and whole.
@@ -311,7 +355,7 @@ mod tests {
     fn verdict_of(dir: &Path) -> &'static str {
         match verdict(dir, 0, 1).unwrap() {
             Verdict::Free => "free",
-            Verdict::Held(_) => "held",
+            Verdict::Held(..) => "held",
             Verdict::Lost(_) => "lost",
             Verdict::Ended(_) => "ended",
         }
@@ -330,7 +374,7 @@ mod tests {
         let claim = Claim::take(&dir, 0, 1).unwrap();
         assert_eq!(verdict_of(&dir), "held");
         assert!(matches!(Claim::take(&dir, 0, 1), Err(ClaimError::Held)));
-        let Verdict::Held(file) = verdict(&dir, 0, 1).unwrap() else {
+        let Verdict::Held(file, _) = verdict(&dir, 0, 1).unwrap() else {
             panic!("held")
         };
         drop(claim);
@@ -342,11 +386,9 @@ mod tests {
         };
         assert_eq!(
             claimant,
-            Claimant {
-                boot: proc::boot_id(),
-                pid: std::process::id() as i32
-            }
+            Claimant::here(&open(&dir.join("claim")).unwrap()).unwrap()
         );
+        assert!(!claimant.is_copied());
         assert!(matches!(Claim::take(&dir, 0, 1), Err(ClaimError::Used)));
         for torn in ["", "{\"status\":0}", "{\"sta\n"] {
             fs::write(dir.join("status"), torn).unwrap();
@@ -416,7 +458,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let dir = |name: &str| temporary.path().join(name);
         // No trace of it on the disk.
-        assert!(mark_given_out(&dir("1"), 0, 1).unwrap());
+        assert!(mark_given_out(&dir("1"), 0, 1, false).unwrap());
         let Verdict::Lost(claimant) = verdict(&dir("1"), 0, 1).unwrap() else {
             panic!("lost")
         };
@@ -428,7 +470,7 @@ mod tests {
         // A claim that never came to "executing", or whose "executing" never came to the disk.
         fs::create_dir(dir("2")).unwrap();
         fs::write(dir("2").join("claim"), "{\"boot\":\"b\",\"pid\":1}\n").unwrap();
-        assert!(mark_given_out(&dir("2"), 0, 1).unwrap());
+        assert!(mark_given_out(&dir("2"), 0, 1, false).unwrap());
         assert_eq!(verdict_of(&dir("2")), "lost");
         // Its end is on the disk.
         let ended = Ended {
@@ -436,11 +478,34 @@ mod tests {
             exceptions: Vec::new(),
         };
         write_over(&open(&dir("2").join("status")).unwrap(), &ended).unwrap();
-        assert!(mark_given_out(&dir("2"), 0, 1).unwrap());
+        assert!(mark_given_out(&dir("2"), 0, 1, false).unwrap());
         assert_eq!(verdict_of(&dir("2")), "ended");
         // Its shepherd lives: not from before.
         let _claim = Claim::take(&dir("3"), 0, 1).unwrap();
-        assert!(!mark_given_out(&dir("3"), 0, 1).unwrap());
+        assert!(!mark_given_out(&dir("3"), 0, 1, false).unwrap());
+    }
+
+    #[test]
+    fn a_claim_that_was_copied_is_known_for_a_copy() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (dir, copy) = (temporary.path().join("1"), temporary.path().join("2"));
+        let _claim = Claim::take(&dir, 0, 1).unwrap();
+        fs::create_dir(&copy).unwrap();
+        for name in ["claim", "status"] {
+            fs::copy(dir.join(name), copy.join(name)).unwrap();
+        }
+        let Verdict::Lost(claimant) = verdict(&copy, 0, 1).unwrap() else {
+            panic!("lost")
+        };
+        assert!(claimant.is_copied());
+        let Verdict::Held(_, claimant) = verdict(&dir, 0, 1).unwrap() else {
+            panic!("held")
+        };
+        assert!(!claimant.is_copied() && claimant.start > 0);
+        // Moved, it is the same.
+        fs::rename(&dir, temporary.path().join("3")).unwrap();
+        let moved = verdict(&temporary.path().join("3"), 0, 1).unwrap();
+        assert!(matches!(moved, Verdict::Held(_, claimant) if !claimant.is_copied()));
     }
 
     #[test]
@@ -451,7 +516,7 @@ mod tests {
         let second = Claim::take(&dir, 1, 2).unwrap();
         drop(first);
         assert!(matches!(verdict(&dir, 0, 2).unwrap(), Verdict::Lost(_)));
-        assert!(matches!(verdict(&dir, 1, 2).unwrap(), Verdict::Held(_)));
+        assert!(matches!(verdict(&dir, 1, 2).unwrap(), Verdict::Held(..)));
         drop(second);
     }
 }

@@ -28,7 +28,7 @@ mod spawn;
 mod streams;
 mod writer;
 
-pub(crate) use logs::{Log, push_entry};
+pub(crate) use logs::{Log, now_s, push_entry};
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -153,6 +153,7 @@ fn take_claim(
                     let errnum = rustix::io::Errno::AGAIN.raw_os_error().unsigned_abs();
                     control.send(&FromShepherd::Stdin { tag, errnum });
                 }
+                ToShepherd::Ping {} => control.send(&FromShepherd::Pong {}),
                 ToShepherd::Signal { signum } if !signals::is_deadly(signum) => {}
                 ToShepherd::Signal { .. } | ToShepherd::Cancel {} | ToShepherd::Die {} => {
                     let exceptions = Vec::new();

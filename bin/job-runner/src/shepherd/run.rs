@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
     // ---- what we are told ----------------------------------------------------------------------
 
     fn tell(&mut self, message: ToShepherd) {
-        if self.launch.is_some() && !matches!(message, ToShepherd::Die {}) {
+        if self.launch.is_some() && !matches!(message, ToShepherd::Die {} | ToShepherd::Ping {}) {
             return self.tell_early(message);
         }
         match message {
@@ -412,6 +412,7 @@ impl<'a> Run<'a> {
                     signal_all(&self.leaders(), signal);
                 }
             }
+            ToShepherd::Ping {} => self.control.send(&FromShepherd::Pong {}),
             ToShepherd::Cancel {} => self.end_politely(Signal::TERM),
             ToShepherd::Expiration { expiration } => self.set_limit(expiration),
             ToShepherd::Stdin {
