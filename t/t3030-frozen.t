@@ -12,7 +12,7 @@ test_expect_success 'an instance with a job' '
 	cleanup "kill -CONT $manager $info 2>/dev/null || :"
 '
 
-test_expect_success 'the job-manager frozen: the last list is shown as stale, soon' '
+test_expect_success 'promise: honest: the job-manager frozen: the last list is shown as stale, soon' '
 	kill -STOP $manager &&
 	timeout 20 weir jobs -n -o "{name}" >out 2>err &&
 	echo held >expected && test_cmp expected out &&

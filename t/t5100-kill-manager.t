@@ -16,7 +16,7 @@ test_expect_success 'invariant 2: every id that was told is there after a kill i
 	py acknowledged 3
 '
 
-test_expect_success 'a journal client resumes by its cursor over the restart, without a repeat or a hole' '
+test_expect_success 'promise: resumable: a journal client resumes by its cursor over the restart, without a repeat or a hole' '
 	py acknowledged resume
 '
 

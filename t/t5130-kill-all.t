@@ -12,7 +12,7 @@ test_expect_success 'one after another with jobs running and waiting: all as bef
 	py survive weir-job-manager weir-job-info weir-job-runner
 '
 
-test_expect_success 'in a loop under load: no acknowledged job is missing, no body ran twice, every status is right' '
+test_expect_success 'promise: durable: in a loop under load: no acknowledged job is missing, no body ran twice, every status is right' '
 	py rounds ${WEIR_KILL_ROUNDS:-4}
 '
 

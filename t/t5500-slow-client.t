@@ -12,11 +12,11 @@ test_expect_success 'an instance with many pending jobs' '
 	py slow fill $JOBS
 '
 
-test_expect_success 'a listing client stopped in the middle: others go on, memory is bounded, it gets every row in order' '
+test_expect_success 'promise: isolated: a listing client stopped in the middle: others go on, memory is bounded, it gets every row in order' '
 	py slow listing $JOBS
 '
 
-test_expect_success 'a client that asks for lists and never reads one is held off, not fed' '
+test_expect_success 'promise: isolated: a client that asks for lists and never reads one is held off, not fed' '
 	py slow ignore $JOBS
 '
 

@@ -9,13 +9,16 @@
 //! | arrows | `[dependencies]` of every crate | see [`ARROWS`]; never back, never between siblings |
 //! | no machine paths | every text file | a clone elsewhere must work |
 //! | executable | `t/*.t` | a test that cannot be run is not run |
+//! | promises | `rfc/8_promises.md` | each test it names is there, each test that carries a promise is named |
 
 mod arrows;
+mod promises;
 mod rust;
 mod text;
 mod tree;
 
 pub use arrows::{ARROWS, check_manifest};
+pub use promises::{PROMISES, check_promises};
 pub use rust::{LINES_MAX, PURE, check_pure, check_rust};
 pub use text::check_paths;
 pub use tree::{File, check_tree, files};

@@ -1,6 +1,6 @@
 //! The repository: which files there are, and which check each gets.
 
-use crate::{Finding, PURE, check_manifest, check_paths, check_pure, check_rust};
+use crate::{Finding, PURE, check_manifest, check_paths, check_promises, check_pure, check_rust};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -53,7 +53,9 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<File>) -> io::Result<()> {
 /// All checks over all files.
 #[must_use]
 pub fn check_tree(files: &[File]) -> Vec<Finding> {
-    files.iter().flat_map(check_file).collect()
+    let mut findings: Vec<Finding> = files.iter().flat_map(check_file).collect();
+    findings.extend(check_promises(files));
+    findings
 }
 
 fn check_file(file: &File) -> Vec<Finding> {
