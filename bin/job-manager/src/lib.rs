@@ -16,7 +16,7 @@
 //! | `engines.rs`, `to_engines.rs` | what goes to the scheduler and the exec service, in order |
 //! | `streams.rs`, `specs.rs`, `frames.rs` | journal listeners: what they ask for; batches out, backlog pages in |
 //! | `committer.rs` | commits on their way to the disk |
-//! | `reads.rs`, `pages.rs`, `lookup.rs` | reads of the store, off the loop |
+//! | `reads.rs`, `pages.rs`, `lookup.rs`, `keys.rs` | reads of the store, off the loop |
 //! | `set_aside.rs` | jobs that cannot be used |
 //! | `retain.rs` | how much of the log is kept |
 //! | `purge.rs` | searches for jobs that ended, and the files of purged ones |
@@ -35,6 +35,7 @@ mod engines;
 mod forward;
 mod frames;
 mod inbox;
+mod keys;
 mod lookup;
 mod open;
 mod pages;

@@ -18,6 +18,7 @@ use crate::conns::Conns;
 use crate::deliver::too_long;
 use crate::engines::{Engines, Start};
 use crate::forward::Inboxes;
+use crate::keys::Keys;
 use crate::reads::Reads;
 use crate::set_aside::SetAside;
 use crate::streams::Streams;
@@ -55,6 +56,8 @@ pub(crate) enum Found {
     Page(journal::Page),
     /// The answer to a look-up.
     Answer(Request, Answer),
+    /// The jobs of keys, for the manager.
+    Keys(Vec<(manager::Key, manager::KeyFound)>),
     /// Jobs that ended, for the manager.
     Ended(Result<manager::Found, String>),
     /// The files of purged jobs were removed, but for those of `left`.
@@ -106,6 +109,8 @@ pub(crate) struct Shell {
     /// Whose messages are being taken.
     current: PeerId,
     actions: Vec<Action>,
+    /// Keys of submissions that are looked for.
+    pub(crate) keys: Keys,
     /// What the manager is to be told once its actions are performed.
     pub(crate) late: VecDeque<Input>,
     pub(crate) deliveries: Vec<Delivery>,
@@ -155,6 +160,7 @@ impl Shell {
             next_token: 0,
             current: LOCAL,
             actions: Vec::new(),
+            keys: Keys::default(),
             late: VecDeque::new(),
             deliveries: Vec::new(),
             starts: Vec::new(),
@@ -302,6 +308,7 @@ impl Shell {
                 );
             }
             Found::Answer(request, answer) => self.answer(&request, answer),
+            Found::Keys(found) => self.take_keys(found),
             Found::Ended(found) => self.handle(Input::Found(found)),
             Found::Swept { batch, left } => self.handle(Input::Swept { batch, left }),
             Found::Start {
@@ -315,6 +322,7 @@ impl Shell {
 
     /// The end of a turn: what is due goes out, what was decided goes to the writer. True if there is more to do at once.
     pub(crate) fn end_turn(&mut self) -> bool {
+        self.find_keys();
         self.committer.hand_over();
         let now = self.clock.monotonic();
         self.feed_silent(now);
@@ -394,6 +402,7 @@ impl Shell {
                     self.look_up(request);
                 }
             }
+            Action::FindKey(key) => self.keys.want(key),
             Action::Find(find) => self.find_ended(find),
             Action::Sweep { batch, jobs } => self.sweep(batch, jobs),
             Action::Close { sender, why } => {

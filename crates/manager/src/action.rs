@@ -9,7 +9,7 @@ use bytes::Bytes;
 use job::{Entry, JobId, JobResult, Seq, Timestamp};
 use wire::Topic;
 
-use crate::input::{Sender, Token};
+use crate::input::{Key, Sender, Token};
 
 /// One thing to do.
 #[derive(Debug, Clone)]
@@ -59,6 +59,8 @@ pub enum Action {
     },
     /// The answer to [`crate::Input::Read`]: what was applied when it was asked is durable now.
     Ready(Token),
+    /// Look in the store for the job of a key: answered by [`crate::Input::KeysFound`]. What was decided before is in the store by now.
+    FindKey(Key),
     /// Look in the store for jobs that ended: answered by [`crate::Input::Found`]. One at a time.
     Find(Find),
     /// The files of these jobs are to go: they are purged, and it is durable. Answered by [`crate::Input::Swept`]. A job's file that

@@ -40,6 +40,8 @@ pub enum Input {
         /// Handed back.
         token: Token,
     },
+    /// What [`crate::Action::FindKey`] found, of one or more of them.
+    KeysFound(Vec<(Key, KeyFound)>),
     /// What [`crate::Action::Find`] found, or why it could not be looked for.
     Found(Result<Found, String>),
     /// The files of the jobs of a [`crate::Action::Sweep`] are gone, but for those of the jobs in `left`.
@@ -60,6 +62,41 @@ pub struct Found {
     pub jobs: Vec<JobId>,
     /// How many there are, if that was asked for.
     pub total: u64,
+}
+
+/// A user's key of a submission.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Whose.
+    pub userid: u32,
+    /// 1 to 255 bytes.
+    pub text: Box<str>,
+}
+
+/// What the store knows of a [`Key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyFound {
+    /// No job has it.
+    None,
+    /// This one has.
+    Job {
+        /// Its id.
+        id: JobId,
+        /// Its jobspec without environment.
+        jobspec: Bytes,
+    },
+    /// This one has, and it cannot be read.
+    Damaged {
+        /// Its id.
+        id: JobId,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store cannot be read.
+    Failed {
+        /// Why.
+        why: String,
+    },
 }
 
 /// One request.

@@ -18,6 +18,7 @@ mod decide;
 mod engine;
 mod idmap;
 mod input;
+mod keys;
 mod known;
 mod manager;
 mod no_space;
@@ -35,7 +36,9 @@ mod unwrap;
 mod write;
 
 pub use action::{Action, Commit, Find, JobWrite, Refusal, Which, with_j};
-pub use input::{Call, Config, Found, Input, Recovered, Report, Sender, StoredJob, Token};
+pub use input::{
+    Call, Config, Found, Input, Key, KeyFound, Recovered, Report, Sender, StoredJob, Token,
+};
 pub use manager::{Damaged, Manager};
 pub use no_space::REPORTS_MAX;
 pub use pending::{HELD_CHANGES_MAX, HELD_MAX};

@@ -20,6 +20,7 @@ use crate::decide::wait::Waits;
 use crate::engine::{ExecLink, SchedLink};
 use crate::idmap::IdMap;
 use crate::input::{Config, Input, Recovered, StoredJob, Token};
+use crate::keys::Keys;
 use crate::known::Known;
 use crate::no_space::WithoutRoom;
 use crate::pending::Pending;
@@ -61,6 +62,7 @@ pub struct Manager {
     pub(crate) queue: Queue,
     pub(crate) queues: Queues,
     pub(crate) known: Known,
+    pub(crate) keys: Keys,
     pub(crate) specs: Specs,
     pub(crate) sched: SchedLink,
     pub(crate) exec: Option<ExecLink>,
@@ -130,6 +132,7 @@ impl Manager {
                 .get(META_QUEUES)
                 .map_or_else(Queues::default, |text| Queues::from_meta(text)),
             known: Known::default(),
+            keys: Keys::default(),
             specs: Specs::default(),
             sched: SchedLink::default(),
             exec: None,
@@ -207,9 +210,11 @@ impl Manager {
                 self.no_space = full.then_some(0);
                 if full {
                     self.pending.no_room(out);
+                    self.refuse_keys();
                 }
             }
             Input::Read { token } => self.effect(Action::Ready(token)),
+            Input::KeysFound(found) => self.keys_found(found),
             Input::Found(found) => self.found(found),
             Input::Swept { batch, left } => {
                 self.swept(batch, left);

@@ -10,6 +10,8 @@
 //! > hold | durable N                           the disk stops; N commits reach it (without N all, and it goes on)
 //! > found [a b …] [total=N] | lost WHY           what the search finds (without names: what is on the disk), or that it cannot
 //! > swept SEQ [a b …]                         the files of that purge are gone, but for these
+//! > keyed KEY [name=VALUE] [uid=N]             submits under a key, the jobspec having that name; the job is called as its key
+//! > keys                                       the store says what it knows of the keys it was asked for
 //! > keep age=S num=N | damage a                limits on ended jobs; a job that the next start cannot read
 //! > crash | restart | disconnect SENDER | tick | read | nospace on|off | wait SECONDS | expect a: NAMES…
 //! ```
@@ -23,7 +25,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use job::{JobId, Seq, Source};
-use manager::{Action, Find, Found, Input, JobWrite, Keep, Sender, Token, Which};
+use manager::{Action, Find, Found, Input, JobWrite, Keep, Key, KeyFound, Sender, Token, Which};
 use wire::{Cred, ROLE_OWNER};
 use world::{JOBSPEC, OWNER, R, World, submission};
 
@@ -32,6 +34,7 @@ struct Script {
     names: BTreeMap<String, JobId>,
     holding: bool,
     find: Option<Find>,
+    keys: Vec<Key>,
     text: String,
 }
 
@@ -64,6 +67,7 @@ impl Script {
             names: BTreeMap::new(),
             holding: false,
             find: None,
+            keys: Vec::new(),
             text: String::new(),
         }
     }
@@ -108,8 +112,16 @@ impl Script {
                 for write in &commit.jobs {
                     let row = match write {
                         JobWrite::Insert {
-                            id, userid, flags, ..
-                        } => format!("{} insert uid={userid} flags={flags}", self.name(*id)),
+                            id,
+                            userid,
+                            flags,
+                            key,
+                            ..
+                        } => {
+                            let key = key.as_ref().map(|key| format!(" key={key}"));
+                            let key = key.unwrap_or_default();
+                            format!("{} insert uid={userid} flags={flags}{key}", self.name(*id))
+                        }
                         JobWrite::SetR { id, .. } => format!("{} R", self.name(*id)),
                         JobWrite::Inactive { id, result, .. } => {
                             format!("{} inactive {result}", self.name(*id))
@@ -190,6 +202,10 @@ impl Script {
                 )
             }
             Action::Ready(Token(token)) => format!("ready {token}"),
+            Action::FindKey(key) => {
+                self.keys.push(key.clone());
+                format!("find-key {} {}", key.userid, key.text)
+            }
             Action::Find(find) => {
                 assert!(self.find.replace(*find).is_none(), "one search at a time");
                 let which = match find.which {
@@ -258,6 +274,21 @@ impl Script {
         let mut words = rest.split_whitespace();
         match verb {
             "submit" => self.submit(rest),
+            "keyed" => self.keyed(rest),
+            "keys" => {
+                let keys = std::mem::take(&mut self.keys);
+                let found = keys.into_iter().map(|key| {
+                    let found = match rest {
+                        "" => self.world.disk.find_key(&key),
+                        why => KeyFound::Failed { why: why.to_owned() },
+                    };
+                    (key, found)
+                });
+                let found = found.collect();
+                let actions = self.world.input(Input::KeysFound(found));
+                self.made(None, &actions);
+                self.did(actions);
+            }
             "call" => self.call(rest),
             "report" => {
                 let (from, rest) = rest.split_once(' ').unwrap();
@@ -376,6 +407,7 @@ impl Script {
                     self.world.durable(usize::MAX);
                 }
                 self.find = None;
+                self.keys.clear();
                 let actions = self.world.crash();
                 assert!(
                     !actions
@@ -435,13 +467,45 @@ impl Script {
         let actions = self
             .world
             .call(1, cred, "job-ingest.submit", Some(&payload), false);
-        for action in &actions {
-            if let Action::Commit(commit) = action
-                && let Some(JobWrite::Insert { id, .. }) = commit.jobs.first()
-            {
-                self.names.insert(name.clone(), *id);
+        self.made(Some(&name), &actions);
+        self.did(actions);
+    }
+
+    /// New jobs get their names: their keys, if they have one.
+    fn made(&mut self, name: Option<&str>, actions: &[Action]) {
+        for action in actions {
+            let Action::Commit(commit) = action else {
+                continue;
+            };
+            for write in &commit.jobs {
+                if let JobWrite::Insert { id, key, .. } = write {
+                    let name = key.as_deref().or(name).unwrap();
+                    self.names.insert(name.to_owned(), *id);
+                }
             }
         }
+    }
+
+    fn keyed(&mut self, rest: &str) {
+        let (mut cred, mut jobspec) = (Cred::owner(OWNER), JOBSPEC.to_owned());
+        let mut words = rest.split_whitespace();
+        let key = words.next().unwrap();
+        for word in words {
+            match word.split_once('=').unwrap() {
+                ("uid", value) => cred = Cred::guest(value.parse().unwrap()),
+                ("command", value) => jobspec = JOBSPEC.replace("true", value),
+                ("env", value) => jobspec = JOBSPEC.replace("/root", value),
+                ("spaces", _) => jobspec = JOBSPEC.replace(':', " : "),
+                other => panic!("{other:?}"),
+            }
+        }
+        let payload = submission(cred.userid, &jobspec, 16, 0);
+        let mut payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
+        payload["key"] = key.into();
+        let payload = payload.to_string();
+        let actions = self
+            .world
+            .call(1, cred, "job-ingest.submit", Some(&payload), false);
         self.did(actions);
     }
 
@@ -576,6 +640,7 @@ scripts! {
     row_debug_flag
     row_restart_posts_nothing
     row_exec_cannot_reattach
+    submit_keys
     submit_refusals
     urgency_refusals
     a02_urgency_of_a_running_job

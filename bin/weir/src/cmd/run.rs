@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let document = sign::wrap(&spec.to_string(), users::me());
     let status = connect::block_on(async {
         let session = Session::open().await?;
-        let SubmitResponse { id, .. } = submit::send(&session, &document, &args.job)
+        let SubmitResponse { id, .. } = submit::send(&session, &document, None, &args.job)
             .await?
             .answer()
             .await?;

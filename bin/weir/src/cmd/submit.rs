@@ -12,8 +12,8 @@ use crate::{ids, users};
 use indicatif::{ProgressBar, ProgressStyle};
 use job::JobId;
 use job::idset::Idset;
-use protocol::job_ingest::{SubmitRequest, SubmitResponse};
-use serde_json::Value;
+use protocol::job_ingest::{KEY_BYTES_MAX, SubmitRequest, SubmitResponse};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -22,6 +22,8 @@ use std::io::Write as _;
 const IN_FLIGHT_MAX: usize = 1024;
 /// Jobs one command submits at most.
 const JOBS_MAX: u64 = 1_000_000;
+/// So often in a row a lost connection is replaced, when keys make that safe.
+const LOST_MAX: u32 = 5;
 /// From this many jobs on a terminal gets a progress bar.
 const PROGRESS_FROM: usize = 100;
 
@@ -39,13 +41,23 @@ EXAMPLES
   weir submit --env='-*' --env=PATH env         almost no environment
   weir submit --cc=1-100 ./task.sh {cc}         a hundred jobs; WEIR_JOB_CC is their number
   weir submit --wait ./step1 && weir submit ./step2
+  weir submit --key=nightly-2026-11-30 ./backup          once, however often this is typed
+
+KEYS
+  The first submission under a key makes the job; each one after it prints the id of that job and
+  makes none, for as long as the job is not purged: also when the first answer was lost, and after
+  a restart of anything. So a script may simply submit again. Keys are each user's own. What is
+  compared is the command with its options, not the environment; if it is another, it is refused.
 
 ENVIRONMENT RULES (--env, in the order given)
   -PATTERN    removes variables       PATTERN     takes them from here again
   VAR=VALUE   sets one; $VAR works    ^FILE       rules from a file
 
+JSON (--json: a line for each job)
+  {\"id\":…,\"f58\":…,\"seq\":…,\"known\":bool}       known: it was there already, under this key
+
 EXIT STATUS
-  0  every job was submitted (with --wait or --watch: and all succeeded)
+  0  every job was submitted, or known (with --wait or --watch: and all succeeded)
   1  refused; nothing was submitted, or not all of --cc
   2  the command line is wrong
   N  with --wait or --watch: the highest status of the jobs, 128 + signal if one was killed")]
@@ -66,6 +78,14 @@ pub struct Args {
     )]
     bcc: Option<Idset>,
 
+    /// Submit once: the same key gives the same job. With --cc it must hold {cc}
+    #[arg(long, value_name = "KEY", value_parser = key, help_heading = "Submission")]
+    key: Option<String>,
+
+    /// Print a JSON document for each job instead of its id
+    #[arg(long, conflicts_with = "quiet", help_heading = "Submission")]
+    json: bool,
+
     /// Wait until all have ended; the highest status is ours
     #[arg(long, help_heading = "Submission")]
     wait: bool,
@@ -77,6 +97,17 @@ pub struct Args {
     /// Do not print ids
     #[arg(long, help_heading = "Submission")]
     quiet: bool,
+}
+
+fn key(text: &str) -> Result<String, String> {
+    if (1..=KEY_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "expected 1 to {KEY_BYTES_MAX} bytes without control characters, got {} bytes",
+            text.len()
+        ))
+    }
 }
 
 /// Submits.
@@ -102,8 +133,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     connect::block_on(async {
-        let session = Session::open().await?;
-        let (ids, refused) = submit_all(&session, args, &copies).await?;
+        let mut session = Session::open().await?;
+        let (ids, refused) = submit_all(&mut session, args, &copies).await?;
         if args.watch {
             return watch(session, &ids, args.job.label_io, refused > 0).await;
         }
@@ -169,30 +200,60 @@ async fn watch(session: Session, ids: &[JobId], label: bool, refused: bool) -> a
     }
 }
 
-/// Submits all documents; the ids of those taken, in order, and how many were refused.
+/// Submits all documents; the ids of those taken, in order, and how many were refused. Under keys, what is not answered when the connection
+/// is lost is simply submitted again.
 async fn submit_all(
-    session: &Session,
+    session: &mut Session,
     args: &Args,
     copies: &Copies<'_>,
 ) -> anyhow::Result<(Vec<JobId>, usize)> {
     let bar = progress(args, copies.count())?;
-    let mut in_flight: VecDeque<Pending> = VecDeque::new();
+    let mut in_flight: VecDeque<(usize, Pending)> = VecDeque::new();
+    let mut lost_in_a_row = 0;
     let mut ids = Vec::with_capacity(copies.count());
     let mut refusals: Vec<CallError> = Vec::new();
     let mut out = output::stdout();
-    let mut next = 0..copies.count();
+    let mut next = 0;
     loop {
-        while in_flight.len() < IN_FLIGHT_MAX {
-            let Some(at) = next.next() else { break };
-            in_flight.push_back(send(session, &copies.document(at)?, &args.job).await?);
+        let mut lost = None;
+        while lost.is_none() && in_flight.len() < IN_FLIGHT_MAX && next < copies.count() {
+            match send(
+                session,
+                &copies.document(next)?,
+                copies.key(next).as_deref(),
+                &args.job,
+            )
+            .await
+            {
+                Ok(pending) => {
+                    in_flight.push_back((next, pending));
+                    next += 1;
+                }
+                Err(error) => lost = Some((next, error)),
+            }
         }
-        let Some(pending) = in_flight.pop_front() else {
-            break;
+        let answer = match (in_flight.pop_front(), lost) {
+            (Some((at, pending)), _) => (at, pending.answer::<SubmitResponse>().await),
+            (None, Some((at, error))) => (at, Err(error)),
+            (None, None) => break,
         };
-        match pending.answer::<SubmitResponse>().await {
+        match answer.1 {
+            Err(error) if error.is_lost() && args.key.is_some() && lost_in_a_row < LOST_MAX => {
+                lost_in_a_row += 1;
+                (next, in_flight) = (answer.0, VecDeque::new());
+                *session = Session::open().await?;
+                continue;
+            }
             Ok(response) => {
-                if !args.quiet {
+                lost_in_a_row = 0;
+                if args.json {
+                    let id = response.id;
+                    let line = json!({"id": id, "f58": id.to_string(), "seq": response.seq, "known": response.known});
+                    writeln!(out, "{line}")?;
+                } else if !args.quiet {
                     writeln!(out, "{}", ids::show(response.id))?;
+                }
+                if !args.quiet {
                     // Nobody waits for the id of a job that is there already.
                     if copies.count() == 1 || in_flight.is_empty() {
                         out.flush()?;
@@ -238,12 +299,14 @@ async fn submit_all(
 pub async fn send(
     session: &Session,
     document: &str,
+    key: Option<&str>,
     options: &JobOptions,
 ) -> Result<Pending, CallError> {
     let request = SubmitRequest {
         j: Cow::Borrowed(document),
         urgency: i64::from(options.urgency.get()),
         flags: i64::from(options.flag_bits()),
+        key: key.map(Cow::Borrowed),
     };
     session.start("job-ingest.submit", &request).await
 }
@@ -285,6 +348,11 @@ impl<'a> Copies<'a> {
             }
             Some(numbers) => numbers.iter().collect(),
         };
+        if args.key.as_ref().is_some_and(|key| !key.contains(BLANK)) && numbers.len() > 1 {
+            return Err(usage(format!(
+                "--key: one key is one job; with --cc put {BLANK} into it"
+            )));
+        }
         let base = build::build(&args.job, around)?;
         let mut has_blanks = false;
         if !numbers.is_empty() {
@@ -331,6 +399,15 @@ impl<'a> Copies<'a> {
             }
         }
         Ok(spec)
+    }
+
+    /// The key it is submitted under.
+    fn key(&self, at: usize) -> Option<Cow<'_, str>> {
+        let key = self.args.key.as_deref()?;
+        Some(match self.numbers.get(at) {
+            Some(number) => Cow::Owned(key.replace(BLANK, &number.to_string())),
+            None => Cow::Borrowed(key),
+        })
     }
 
     /// The form in which it is submitted.

@@ -12,6 +12,7 @@ use wire::{ROLE_LOCAL, errno, parse_json};
 use crate::action::{JobWrite, Refusal};
 use crate::decide::Answer;
 use crate::input::Call;
+use crate::keys::Submission;
 use crate::manager::Manager;
 use crate::record::Record;
 use crate::specs::Recent;
@@ -22,7 +23,7 @@ use crate::write::json;
 const EVENTLOG_VERSION: u32 = 1;
 
 impl Manager {
-    /// `{J, urgency, flags}` → `{id, seq}`.
+    /// `{J, urgency, flags, key?}` → `{id, seq, known?}`.
     pub(crate) fn submit(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let undecodable =
             || Refusal::new(errno::EPROTO, "error decoding job request: Protocol error");
@@ -54,6 +55,22 @@ impl Manager {
             ));
         }
         let (j, jobspec) = self.ingest(call, &request.j, flags)?;
+        let submission = Submission::new(call, urgency, JobFlags(flags), j, jobspec);
+        let userid = call.cred.userid;
+        match request.key {
+            Some(key) => self.submit_under_key(userid, &key, submission),
+            None => {
+                self.may_submit()?;
+                let answer = self.admit(userid, submission, None)?;
+                Ok(Answer::Json(json(&answer)))
+            }
+        }
+    }
+
+    /// Whether a new job may be made now.
+    /// # Errors
+    /// The queue takes none, or what [`Manager::may_change`] says.
+    pub(crate) fn may_submit(&self) -> Result<(), Refusal> {
         let queue = self.queues.anonymous();
         if !queue.enable {
             let reason = queue.disable_reason.as_deref().unwrap_or_default();
@@ -62,8 +79,7 @@ impl Manager {
                 format!("job submission is disabled: {reason}"),
             ));
         }
-        self.may_change()?;
-        self.admit(call.cred.userid, urgency, JobFlags(flags), j, jobspec)
+        self.may_change()
     }
 
     /// Who signed, and whether it is a jobspec: `J` and the jobspec without environment, both in memory of their own.
@@ -115,14 +131,19 @@ impl Manager {
     }
 
     /// Makes the job: its `submit`, its row, and what its states owe.
-    fn admit(
+    pub(crate) fn admit(
         &mut self,
         userid: u32,
-        urgency: Urgency,
-        flags: JobFlags,
-        j: Bytes,
-        jobspec: Bytes,
-    ) -> Result<Answer, Refusal> {
+        submission: Submission,
+        key: Option<&str>,
+    ) -> Result<SubmitResponse, Refusal> {
+        let Submission {
+            urgency,
+            flags,
+            j,
+            jobspec,
+            ..
+        } = submission;
         let id = self.ids.next(self.now_ms());
         let event = Event::new(
             self.now,
@@ -157,7 +178,7 @@ impl Manager {
             flags: flags.0,
             jobspec: jobspec.clone(),
             j,
-            key: None,
+            key: key.map(Into::into),
         });
         self.count(job.state, 1);
         self.known.add(id, userid);
@@ -165,10 +186,11 @@ impl Manager {
         self.jobs.insert(id, Box::new(Record::new(job, jobspec)));
         self.stats.submits += 1;
         self.settle(id);
-        Ok(Answer::Json(json(&SubmitResponse {
+        Ok(SubmitResponse {
             id,
             seq: self.seq.0,
-        })))
+            known: false,
+        })
     }
 }
 

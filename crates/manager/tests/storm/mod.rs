@@ -5,7 +5,7 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 
 use job::{Attach, JobId, Seq, Source, State};
-use manager::{Action, Find, Input, JobWrite, Keep, Sender, Token};
+use manager::{Action, Find, Input, JobWrite, Keep, Key, KeyFound, Sender, Token};
 use wire::Cred;
 
 pub use step::{Step, step};
@@ -38,6 +38,10 @@ struct Peers {
     urgencies: BTreeMap<JobId, (u64, u8)>,
     /// The search that is under way.
     find: Option<Find>,
+    /// What was read of keys, and not told yet.
+    keys: Vec<(Key, KeyFound)>,
+    /// The job that a client was told has this key.
+    key_of: BTreeMap<usize, JobId>,
     /// Purges whose files are being removed.
     sweeps: BTreeMap<Seq, Vec<JobId>>,
     /// Jobs that a client was told are purged.
@@ -49,6 +53,7 @@ struct Peers {
 #[derive(Clone)]
 enum Asked {
     Submit,
+    Key(usize),
     Urgency(JobId, u8),
     Wait,
     Hello,
@@ -163,6 +168,16 @@ impl Run {
                         let id = JobId(payload["id"].as_u64().unwrap());
                         self.peers.acknowledged_jobs.insert(id);
                     }
+                    Some(Asked::Key(key)) => {
+                        let id = JobId(payload["id"].as_u64().unwrap());
+                        self.peers.acknowledged_jobs.insert(id);
+                        if let Some(before) = self.peers.key_of.insert(key, id) {
+                            assert!(
+                                before == id || self.world.disk.purged().contains(&before),
+                                "key {key} gave {before}, then {id}"
+                            );
+                        }
+                    }
                     Some(Asked::Urgency(id, urgency)) => {
                         self.peers
                             .urgencies
@@ -217,6 +232,11 @@ impl Run {
                     }
                 }
             }
+            // Read at once, told later: what happens in between must not matter.
+            Action::FindKey(key) => {
+                let found = self.world.disk.find_key(&key);
+                self.peers.keys.push((key, found));
+            }
             Action::Find(find) => {
                 assert!(
                     self.peers.find.replace(find).is_none(),
@@ -269,8 +289,9 @@ impl Run {
             "sched.prioritize" => {
                 for pair in payload["jobs"].as_array().unwrap() {
                     let id = JobId(pair[0].as_u64().unwrap());
-                    // It may have been answered while the message waited for the disk.
-                    assert!(self.world.disk.rows.contains_key(&id));
+                    // It may have been answered, and even purged, while the message waited for the disk.
+                    let disk = &self.world.disk;
+                    assert!(disk.rows.contains_key(&id) || disk.purged().contains(&id));
                 }
             }
             other => panic!("{other}"),
@@ -290,6 +311,17 @@ impl Run {
             Step::Submit { urgency, flags } => {
                 let payload = submission(OWNER, JOBSPEC, urgency, flags);
                 self.call(Asked::Submit, "job-ingest.submit", &payload, false);
+            }
+            Step::SubmitKey { key } => {
+                let payload = submission(OWNER, JOBSPEC, 16, 0);
+                let payload = payload.replacen('{', &format!(r#"{{"key":"k{key}","#), 1);
+                self.call(Asked::Key(key), "job-ingest.submit", &payload, false);
+            }
+            Step::Keys(count) => {
+                let count = count.min(self.peers.keys.len());
+                let found = self.peers.keys.drain(..count).collect();
+                let actions = self.world.input(Input::KeysFound(found));
+                self.saw(actions, false);
             }
             Step::Urgency { pick, urgency } => {
                 let id = self.pick(pick);
@@ -567,6 +599,7 @@ impl Run {
         let before = self.world.disk.entries.len();
         self.peers.asked.clear();
         (self.peers.find, self.peers.sweeps) = (None, BTreeMap::new());
+        self.peers.keys.clear();
         self.gone(SCHED);
         self.gone(EXEC);
         let actions = self.world.crash();

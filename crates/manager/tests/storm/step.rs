@@ -9,6 +9,12 @@ pub enum Step {
         urgency: i64,
         flags: i64,
     },
+    /// Under one of a few keys.
+    SubmitKey {
+        key: usize,
+    },
+    /// The store tells what it knew of so many keys.
+    Keys(usize),
     Urgency {
         pick: usize,
         urgency: i64,
@@ -73,6 +79,8 @@ pub fn step() -> impl Strategy<Value = Step> {
     let urgency = prop_oneof![0..=31i64, Just(16), Just(0), Just(31), Just(32)];
     prop_oneof![
         6 => (urgency.clone(), prop_oneof![Just(0i64), Just(4), Just(2)]).prop_map(|(urgency, flags)| Step::Submit { urgency, flags }),
+        3 => (0..3usize).prop_map(|key| Step::SubmitKey { key }),
+        3 => (1..4usize).prop_map(Step::Keys),
         4 => (pick.clone(), urgency.clone()).prop_map(|(pick, urgency)| Step::Urgency { pick, urgency }),
         2 => prop::collection::vec((pick.clone(), urgency), 0..6).prop_map(Step::Many),
         3 => (pick.clone(), prop_oneof![Just(0u8), Just(3)]).prop_map(|(pick, severity)| Step::Raise { pick, severity }),

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use job::{Entry, Event, Job, JobFlags, JobId, Seq, Source, Timestamp};
 use manager::{
-    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Keep, Manager, Recovered, Report,
+    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Keep, Key, KeyFound, Manager, Recovered, Report,
     Sender, StoredJob, Token, Which,
 };
 use wire::{Cred, Topic, nul_terminated};
@@ -30,6 +30,7 @@ pub struct Row {
     pub flags: u32,
     pub jobspec: Bytes,
     pub j: Bytes,
+    pub key: Option<Box<str>>,
     pub r: Option<Bytes>,
     /// When it ended.
     pub inactive: Option<Timestamp>,
@@ -69,14 +70,22 @@ impl Disk {
                     flags,
                     jobspec,
                     j,
+                    key,
                     ..
                 } => {
                     let (jobspec, j) = (jobspec.clone(), j.clone());
+                    if let Some(key) = key {
+                        assert!(
+                            self.by_key(*userid, key).is_none(),
+                            "a key has one job of its user"
+                        );
+                    }
                     let row = Row {
                         userid: *userid,
                         flags: *flags,
                         jobspec,
                         j,
+                        key: key.clone(),
                         r: None,
                         inactive: None,
                         consumed: false,
@@ -105,6 +114,28 @@ impl Disk {
         }
         self.meta.extend(commit.meta.iter().cloned());
         self.meta.retain(|_, value| !value.is_empty());
+    }
+
+    /// The job of a user's key.
+    pub fn by_key(&self, userid: u32, key: &str) -> Option<(JobId, &Row)> {
+        let mut rows = self.rows.iter();
+        rows.find(|(_, row)| row.userid == userid && row.key.as_deref() == Some(key))
+            .map(|(id, row)| (*id, row))
+    }
+
+    /// What the store says of a key.
+    pub fn find_key(&self, key: &Key) -> KeyFound {
+        match self.by_key(key.userid, &key.text) {
+            None => KeyFound::None,
+            Some((id, row)) if row.damaged => KeyFound::Damaged {
+                id,
+                why: "torn".to_owned(),
+            },
+            Some((id, row)) => KeyFound::Job {
+                id,
+                jobspec: row.jobspec.clone(),
+            },
+        }
     }
 
     /// What the store finds of jobs that ended.

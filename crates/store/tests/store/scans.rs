@@ -275,4 +275,18 @@ fn a_job_is_found_by_its_users_key_until_it_is_deleted() {
     world.submit(6, 1000, 0, &mut batch);
     world.store(batch);
     assert_eq!(found(1000, "a"), None);
+    // The key goes from one job to another in one transaction, whose entries name the new one first.
+    let mut batch = Batch::default();
+    world.clean(3, 3, &mut batch);
+    world.store(batch);
+    let mut batch = Batch {
+        jobs: vec![JobWrite::Delete { id: JobId(3) }],
+        ..Batch::default()
+    };
+    world.submit(7, 1000, 0, &mut batch);
+    if let Some(JobWrite::Insert { key, .. }) = batch.jobs.last_mut() {
+        *key = Some("A".into());
+    }
+    world.store(batch);
+    assert_eq!(found(1000, "A"), Some((7, 1000)));
 }
