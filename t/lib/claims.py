@@ -26,6 +26,7 @@ GATED = 'echo "$WEIR_JOB_ID $$" >>ran; until [ -e gate ]; do sleep 0.02; done; e
 STEPS = {
     "after-mkdir": (1, 1, wire.INACTIVE, 4 << 8),
     "after-claim": (1, 1, wire.INACTIVE, 4 << 8),
+    "after-reserve": (1, 1, wire.INACTIVE, 4 << 8),
     "after-executing": (0, 0, wire.INACTIVE, None),
     "after-exec": (0, 1, wire.INACTIVE, None),
     "before-status": (1, 1, wire.INACTIVE, None),
