@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io::Write as _;
+use std::time::Duration;
 use wire::errno;
 
 /// Follow the journal: every event of every job, in one order
@@ -106,6 +107,9 @@ pub struct Args {
     )]
     color: When,
 }
+
+/// A stream says how far it is every 5 s. When nothing comes for so long, the request or an answer went astray.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Where a journal starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -278,13 +282,18 @@ impl Follow<'_> {
         loop {
             let next = if self.args.no_follow {
                 stream.next_within(ANSWER_WITHIN).await
+            } else if self.cursor.is_some() {
+                match stream.next_within(SILENCE_MAX).await {
+                    Err(error) if error.is_silent() => return Ok(End::Lost(lost(&silence()))),
+                    next => next,
+                }
             } else {
                 stream.next().await
             };
             let payload = match next {
                 Ok(Some(payload)) => payload,
                 // The job-manager ends its streams when it stops.
-                Ok(None) => return Ok(End::Lost(ended())),
+                Ok(None) => return Ok(End::Lost(lost("the instance ended the stream"))),
                 Err(error) if error.is_passing() => return Ok(End::Lost(error.into())),
                 Err(CallError::Refused {
                     errnum: errno::ESTALE,
@@ -362,13 +371,17 @@ fn seq_of(event: &RawValue) -> Option<u64> {
     serde_json::from_str::<Event<'_>>(event.get()).ok()?.seq
 }
 
-fn ended() -> anyhow::Error {
-    let text = "the instance ended the stream".to_owned();
+/// The connection is of no use any more, for this reason.
+fn lost(why: &str) -> anyhow::Error {
     CallError::Lost {
         topic: wire::Topic::from("job-manager.events"),
-        text,
+        text: why.to_owned(),
     }
     .into()
+}
+
+fn silence() -> String {
+    format!("nothing was heard for {} s", SILENCE_MAX.as_secs())
 }
 
 /// `SEQ TIME JOB NAME key=value…`
