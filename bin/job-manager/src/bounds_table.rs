@@ -41,6 +41,10 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
         })
         .collect();
     let expected = [
+        (
+            "connections; of another user than the owner a quarter of them",
+            count(usize::try_from(crate::CONNECTIONS_MAX).unwrap()),
+        ),
         ("frame", bytes(wire::FRAME_LEN_MAX_DEFAULT)),
         ("hops of a message", count(wire::ROUTE_HOPS_MAX)),
         (

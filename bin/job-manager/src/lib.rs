@@ -107,9 +107,37 @@ pub enum Stop {
     /// Something must be mended before it can start; one line says what.
     #[error("{0}")]
     CannotStart(String),
+    /// It was asked to shut the instance down.
+    #[error("the instance was shut down")]
+    ShutDown,
     /// It had to stop; it may be started again.
     #[error("{0}")]
     Failed(String),
+}
+
+/// Descriptors kept for what is not a connection: the store's files, the socket, the log.
+const DESCRIPTORS_KEPT: u64 = 128;
+/// Connections at a time, if the system lets us have so many descriptors.
+pub(crate) const CONNECTIONS_MAX: u64 = 65_536;
+
+/// As many connections as there can be descriptors for: with none left nobody would be told anything. The soft limit is raised to the hard one; this
+/// process has no children that would inherit it.
+fn descriptors() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let most = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::debug!(%error, "the limit of descriptors stays as it is");
+            limit.current
+        }
+    };
+    let most = most.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT);
+    usize::try_from(most.clamp(1, CONNECTIONS_MAX)).unwrap_or(usize::MAX)
 }
 
 /// Runs the daemon until `shutdown` is ready. Everything acknowledged by then is on disk; it ends in bounded time.
@@ -126,7 +154,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     let server_config = rpc::ServerConfig {
         frame_len_max: shell.config.frame_limit,
         outbox: conns::OUTBOX_LIMITS,
-        ..rpc::ServerConfig::default()
+        connections_max: descriptors(),
     };
     let (server, inbound) = rpc::server::serve(listener, server_config, move |uid| match uid {
         uid if uid == owner => Verdict::Welcome(Cred::owner(uid)),
@@ -139,5 +167,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     // Nobody is let in any more, and the socket's file goes.
     drop(server);
     stop::stop(shell, news, ended.is_ok()).await;
-    ended.map_err(|error| Stop::Failed(format!("{error:#}")))
+    match ended {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Stop::ShutDown),
+        Err(error) => Err(Stop::Failed(format!("{error:#}"))),
+    }
 }

@@ -5,16 +5,18 @@
 //!                                                └─ Refuse(errno): that byte, close
 //! ```
 //!
-//! The client sends nothing before it has the byte. When the process is out of file descriptors, accepting backs off and
+//! Places for connections are counted, those of a user who is not the one that runs this process apart: nobody takes all of them from the
+//! others. The client sends nothing before it has the byte. When the process is out of file descriptors, accepting backs off and
 //! tries again, for ever, without spinning.
 
-use super::conn::{self, Start};
+use super::conn::{self, Place, Start};
 use super::inbound::{ConnId, FIRST_CONN_ID, INBOX_BYTES_MAX, INBOX_CHUNKS_MAX, Inbound};
 use super::listen::Listener;
 use crate::outbox::{Outbox, OutboxLimits};
 use bytes::Bytes;
 use rustix::net::SendFlags;
 use rustix::rand::GetRandomFlags;
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +27,8 @@ use wire::{Cred, FRAME_LEN_MAX_DEFAULT, errno};
 
 /// Connections at a time unless told otherwise; one more is refused with EAGAIN.
 const CONNECTIONS_MAX: usize = 65_536;
+/// Another user than our own has one part in this many of them at most.
+const USER_PARTS: usize = 4;
 /// The first and the longest pause after accepting failed.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
@@ -109,9 +113,7 @@ pub fn serve(
         config,
         inbox,
         credits: Arc::new(Semaphore::new(conn::credits_for(INBOX_BYTES_MAX))),
-        places: Arc::new(Semaphore::new(
-            config.connections_max.min(Semaphore::MAX_PERMITS),
-        )),
+        places: Places::new(config.connections_max, rustix::process::getuid().as_raw()),
         next_id: FIRST_CONN_ID,
         counts: Arc::clone(&counts),
     };
@@ -119,11 +121,50 @@ pub fn serve(
     (Server { task, counts }, inbound)
 }
 
+/// The places for connections.
+struct Places {
+    all: Arc<Semaphore>,
+    /// Of each other user that was ever here.
+    of_user: HashMap<u32, Arc<Semaphore>>,
+    per_user: usize,
+    own_uid: u32,
+}
+
+impl Places {
+    fn new(most: usize, own_uid: u32) -> Places {
+        let most = most.min(Semaphore::MAX_PERMITS);
+        Places {
+            all: Arc::new(Semaphore::new(most)),
+            of_user: HashMap::new(),
+            per_user: (most / USER_PARTS).max(1),
+            own_uid,
+        }
+    }
+
+    /// A place for this user, if there is one.
+    fn take(&mut self, uid: u32) -> Option<Place> {
+        let of_user = if uid == self.own_uid {
+            None
+        } else {
+            let places = self
+                .of_user
+                .entry(uid)
+                .or_insert_with(|| Arc::new(Semaphore::new(self.per_user)));
+            Some(Arc::clone(places).try_acquire_owned().ok()?)
+        };
+        let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some(Place {
+            _of_all: of_all,
+            _of_user: of_user,
+        })
+    }
+}
+
 struct Acceptor {
     config: ServerConfig,
     inbox: mpsc::Sender<Inbound>,
     credits: Arc<Semaphore>,
-    places: Arc<Semaphore>,
+    places: Places,
     next_id: u64,
     counts: Arc<Counts>,
 }
@@ -159,10 +200,12 @@ impl Acceptor {
         // Not rustix's: its type cannot say the pid 0 that a peer in a foreign pid namespace has.
         let peer = stream.peer_cred()?;
         let uid = peer.uid();
-        let (cred, place) = match (policy(uid), Arc::clone(&self.places).try_acquire_owned()) {
-            (Verdict::Welcome(cred), Ok(place)) => (cred, place),
-            (Verdict::Welcome(_), Err(_)) => return self.refuse(&stream, uid, errno::EAGAIN),
-            (Verdict::Refuse(errnum), _) => return self.refuse(&stream, uid, errnum),
+        let cred = match policy(uid) {
+            Verdict::Welcome(cred) => cred,
+            Verdict::Refuse(errnum) => return self.refuse(&stream, uid, errnum),
+        };
+        let Some(place) = self.places.take(uid) else {
+            return self.refuse(&stream, uid, errno::EAGAIN);
         };
         let uuid = random_uuid()?;
         say(&stream, WELCOME)?;
@@ -228,6 +271,19 @@ pub fn random_uuid() -> io::Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn invariant_7_another_user_has_a_part_of_the_places_and_our_own_all_that_are_left() {
+        let mut places = Places::new(16, 7);
+        let guest: Vec<_> = (0..10).map_while(|_| places.take(8)).collect();
+        assert_eq!(guest.len(), 4);
+        assert!(places.take(9).is_some(), "it is free again at once");
+        let own: Vec<_> = (0..20).map_while(|_| places.take(7)).collect();
+        assert_eq!(own.len(), 12);
+        assert!(places.take(9).is_none(), "none is left");
+        drop(guest);
+        assert!(places.take(8).is_some());
+    }
 
     #[test]
     fn uuids_have_36_characters_and_differ() {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use rustix::net::Shutdown;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use wire::Cred;
 
 /// Reads of one connection that wait in the inbox at a time; then it is not read until one is taken. So nobody stands behind more of a
@@ -126,11 +126,14 @@ pub(super) struct Start {
     pub(super) inbox: mpsc::Sender<Inbound>,
     pub(super) credits: Arc<Semaphore>,
     /// Dropped when the connection is over.
-    pub(super) place: OwnedPlace,
+    pub(super) place: Place,
 }
 
-/// One of the places a server has for connections.
-pub(super) type OwnedPlace = tokio::sync::OwnedSemaphorePermit;
+/// One of the places a server has for connections, and one of those its user has.
+pub(super) struct Place {
+    pub(super) _of_all: OwnedSemaphorePermit,
+    pub(super) _of_user: Option<OwnedSemaphorePermit>,
+}
 
 /// Announces the connection and runs it to its end.
 pub(super) async fn run(stream: UnixStream, start: Start) {
