@@ -14,6 +14,7 @@ mod lookups;
 mod open;
 mod own_writes;
 mod peer;
+mod promises;
 mod purge;
 mod restart;
 mod services;
