@@ -22,8 +22,10 @@
 
 mod apply;
 mod archive;
+mod backup;
 mod batch;
 mod blobs;
+mod check;
 mod checkpoint;
 mod ended;
 mod error;
@@ -36,16 +38,20 @@ mod reader;
 mod recover;
 mod reserve;
 mod rows;
+mod salvage;
 mod scans;
 pub mod schema;
 mod stored;
 mod writer;
 
+pub use backup::{BackupError, Copied, backup};
 pub use batch::{Batch, JobWrite};
+pub use check::{NAMED_MAX, Problem, Progress, Report, check};
 pub use ended::Ended;
 pub use error::{Corrupt, OpenError, ReadError};
 pub use reader::{PAGE_BYTES_MAX, PAGE_ROWS_MAX, Reader, ReaderFactory};
 pub use recover::Recovered;
+pub use salvage::{SalvageError, Salvaged, salvage};
 pub use stored::{CURSOR_START, Damage, FoundJob, JobsPage, LogPage, Scope, StoredJob};
 pub use writer::{
     Event, QUEUE_BATCHES_MAX, Rejected, Store, StoreOptions, TRANSACTION_ENTRIES_MAX, Unwritten,

@@ -15,10 +15,10 @@ use crate::rows::{bytes_at, id_from_sql, parse_lines};
 
 /// What the meta keys of the store itself start with.
 pub(crate) const KEY_PREFIX: &str = "store.";
-const KEY_EPOCH: &str = "store.epoch";
+pub(crate) const KEY_EPOCH: &str = "store.epoch";
 /// The newest seq that was trimmed from the log.
 pub(crate) const KEY_FLOOR: &str = "store.floor";
-const KEY_MAX_JOBID: &str = "store.max_jobid";
+pub(crate) const KEY_MAX_JOBID: &str = "store.max_jobid";
 
 /// What a store holds, as told at open.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,7 +184,8 @@ fn last_timestamp(db: &Connection) -> Result<Timestamp, rusqlite::Error> {
     }
 }
 
-fn new_epoch() -> Result<String, rustix::io::Errno> {
+/// 16 hex digits that nobody has seen before.
+pub(crate) fn new_epoch() -> Result<String, rustix::io::Errno> {
     let mut bytes = [0_u8; 8];
     let mut filled = 0;
     while filled < bytes.len() {

@@ -82,3 +82,16 @@ pub(crate) fn migrate(db: &mut Connection, from: i64) -> Result<(), rusqlite::Er
     }
     Ok(())
 }
+
+/// A table, an index or a view that the file should have and has not.
+pub(crate) fn missing(db: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    let names = |db: &Connection| -> Result<Vec<String>, rusqlite::Error> {
+        let mut rows = db.prepare("SELECT type || ' ' || name FROM sqlite_master ORDER BY 1")?;
+        let rows = rows.query_map([], |row| row.get(0))?;
+        rows.collect()
+    };
+    let mut made = Connection::open_in_memory()?;
+    migrate(&mut made, 0)?;
+    let there = names(db)?;
+    Ok(names(&made)?.into_iter().find(|name| !there.contains(name)))
+}

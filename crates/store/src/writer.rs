@@ -23,6 +23,7 @@ use job::Seq;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::apply::Gather;
+use crate::backup::is_copy;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpointer};
@@ -208,6 +209,17 @@ fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
         Verdict::Ours(version) => version,
     };
     schema::migrate(&mut db, from).map_err(told)?;
+    if let Some(missing) = schema::missing(&db).map_err(told)? {
+        return Err(OpenError::Damaged {
+            file: file.to_owned(),
+            detail: format!("it has no {missing}"),
+        });
+    }
+    if is_copy(&db).map_err(told)? {
+        tracing::warn!(
+            "this store is a copy put in place: it gets a new epoch, and cursors of the old one are refused"
+        );
+    }
     let recovered = recover(file, &db)?;
     Ok((db, recovered))
 }

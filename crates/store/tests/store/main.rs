@@ -6,14 +6,18 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod backup;
+mod check;
 mod crash;
 mod creation;
 mod damage;
 mod durable;
 mod ended;
 mod full;
+mod lives;
 mod model;
 mod open;
+mod salvage;
 mod scans;
 mod shrink;
 mod spec;

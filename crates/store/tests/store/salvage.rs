@@ -1,0 +1,168 @@
+//! Of a damaged store everything is recovered that is in it once; what is not is named, and nobody may go on as if nothing had happened.
+
+use job::{JobId, Seq};
+use rusqlite::Connection;
+use store::{FILE_NAME, SalvageError, Salvaged, Store, StoreOptions, check, salvage};
+
+use crate::lives::{begin, many};
+use crate::world::{World, lines};
+
+fn whole(jobs: u64) -> (tempfile::TempDir, World) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    many(&mut world, jobs);
+    (dir, world)
+}
+
+fn recover(dir: &std::path::Path) -> Salvaged {
+    let done = salvage(dir, &mut |_, _, _| {}).unwrap();
+    let report = check(&dir.join(FILE_NAME), &mut |_, _, _| {}).unwrap();
+    assert_eq!(report.problems, [], "what is recovered is sound");
+    assert_eq!(report.newest_seq, done.newest_seq);
+    assert!(done.kept.exists(), "the old one is kept");
+    done
+}
+
+fn jobs(world: &World) -> Vec<store::StoredJob> {
+    (1..=1000)
+        .filter_map(|id| world.reader().job(JobId(id), true).unwrap())
+        .map(Result::unwrap)
+        .collect()
+}
+
+#[test]
+fn a_sound_store_is_recovered_as_it_is() {
+    let (dir, world) = whole(60);
+    let (log, stored, epoch) = (
+        lines(&world.log()),
+        jobs(&world),
+        world.recovered.epoch.clone(),
+    );
+    world.writer.close().unwrap();
+    let done = recover(dir.path());
+    assert!(!done.new_epoch && done.lost_jobs.is_empty() && done.lost_entries.is_empty());
+    let mut world = World::open(dir.path());
+    assert_eq!(lines(&world.log()), log);
+    assert_eq!(jobs(&world), stored);
+    assert_eq!(world.recovered.epoch, epoch);
+    assert_eq!(world.recovered.meta["queues"], r#"{"default":{}}"#);
+    begin(&mut world, 1001, 0);
+}
+
+#[test]
+fn a_store_in_use_is_not_touched() {
+    let (dir, _world) = whole(3);
+    let error = salvage(dir.path(), &mut |_, _, _| {}).unwrap_err();
+    assert!(
+        matches!(error, SalvageError::Store(store::OpenError::InUse { .. })),
+        "{error}"
+    );
+}
+
+/// Rows lost in one place are there in the other.
+#[test]
+fn rows_of_the_log_and_of_jobs_heal_each_other() {
+    for sql in [
+        "DELETE FROM log",
+        "UPDATE log SET lines = 'x'",
+        "UPDATE job SET eventlog = '', userid = 'x', active = 7, done_seq = -1",
+        "DELETE FROM tail",
+        "DELETE FROM instancelog",
+        "DROP INDEX job_user; DROP INDEX job_active",
+    ] {
+        let (dir, world) = whole(40);
+        let (log, stored) = (lines(&world.log()), jobs(&world));
+        world.writer.close().unwrap();
+        Connection::open(dir.path().join(FILE_NAME))
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
+        let done = recover(dir.path());
+        assert_eq!(done.lost_jobs, [], "{sql}");
+        assert_eq!(done.lost_entries, [], "{sql}");
+        let world = World::open(dir.path());
+        assert_eq!(jobs(&world), stored, "{sql}");
+        assert_eq!(lines(&world.log()), log, "{sql}");
+    }
+}
+
+/// Each page of the file zeroed in turn, the first and those of indexes among them.
+#[test]
+fn a_zeroed_page_costs_what_was_only_on_it_and_that_is_named() {
+    let (whole, world) = whole(60);
+    let all = world.log();
+    world.writer.close().unwrap();
+    let bytes = std::fs::read(whole.path().join(FILE_NAME)).unwrap();
+    let mut losses = Vec::new();
+    for page in 0..bytes.len() / 4096 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut hurt = bytes.clone();
+        hurt[page * 4096..(page + 1) * 4096].fill(0);
+        std::fs::write(dir.path().join(FILE_NAME), hurt).unwrap();
+        let done = recover(dir.path());
+        assert!(done.new_epoch, "page {page}: who knows what else was there");
+        assert_eq!(done.lost_entries, [], "page {page}");
+        assert_eq!(
+            done.jobs + done.lost_jobs.len() as u64,
+            60,
+            "page {page}: {done:?}"
+        );
+        losses.push(done.lost_jobs.len());
+        let mut world = World::open(dir.path());
+        let purges = done.lost_jobs.len().min(1) as u64;
+        assert_eq!(world.seq, Seq(all.len() as u64 + purges), "page {page}");
+        begin(&mut world, 1001, 0);
+    }
+    // Small jobspecs stand side by side: one page can hold those of all jobs.
+    let dear = losses.iter().filter(|lost| **lost > 30).count();
+    assert!(dear <= 2 && losses.iter().sum::<usize>() > 0, "{losses:?}");
+}
+
+#[test]
+fn what_a_wal_holds_is_recovered_with_the_main_file() {
+    let (dir, world) = whole(60);
+    // As after a kill: the WAL is not copied yet, and what comes last in it is torn.
+    let copy = tempfile::tempdir().unwrap();
+    for name in [FILE_NAME, "store.sqlite-wal"] {
+        std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let wal = copy.path().join("store.sqlite-wal");
+    let len = std::fs::metadata(&wal).unwrap().len();
+    assert!(len > 100_000);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&wal)
+        .unwrap()
+        .set_len(len - 100)
+        .unwrap();
+    // And the header of the main file is gone, so that SQLite would not even look.
+    let mut main = std::fs::read(copy.path().join(FILE_NAME)).unwrap();
+    main[..4096].fill(0);
+    std::fs::write(copy.path().join(FILE_NAME), main).unwrap();
+    let refused = Store::open(copy.path(), StoreOptions::default(), |_| {}).unwrap_err();
+    assert!(
+        refused.to_string().contains("weir store recover"),
+        "{refused}"
+    );
+    let done = recover(copy.path());
+    assert!(done.new_epoch);
+    assert_eq!(done.lost_jobs, []);
+    let log = world.log();
+    // The last commit was one entry, and torn.
+    assert_eq!(done.newest_seq, Seq(world.seq.0 - 1));
+    let world = World::open(copy.path());
+    assert_eq!(lines(&world.log()), lines(&log[..log.len() - 1]));
+}
+
+#[test]
+fn what_is_no_store_gives_nothing_and_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(FILE_NAME), vec![0; 40960]).unwrap();
+    let error = salvage(dir.path(), &mut |_, _, _| {}).unwrap_err();
+    assert!(matches!(error, SalvageError::Nothing { .. }), "{error}");
+    assert_eq!(
+        std::fs::read(dir.path().join(FILE_NAME)).unwrap(),
+        vec![0; 40960]
+    );
+    assert!(!dir.path().join("store.sqlite.new").exists());
+}
