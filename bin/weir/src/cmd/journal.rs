@@ -15,6 +15,7 @@ use crate::outage::Outage;
 use crate::output::{self, Paint, Palette, When, complain};
 use crate::{ids, text, when};
 use job::{EventName, JobId};
+use protocol::job_manager::SeqResponse;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -188,6 +189,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ids,
         cursor,
         file,
+        upto: None,
         left: args.count,
         palette: args.color.for_stdout(),
         out: output::stdout(),
@@ -197,6 +199,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     connect::block_on(async {
         let mut session = Session::open().await?;
+        if args.no_follow && follow.cursor.is_some() {
+            // The stream of a cursor says at once that it goes on, and then goes on.
+            let newest: SeqResponse = session.call("job-manager.stats-get", &json!({})).await?;
+            follow.upto = Some(newest.seq);
+        }
         let mut outage = Outage::default();
         loop {
             let before = follow.cursor.clone();
@@ -238,6 +245,8 @@ struct Follow<'a> {
     ids: Vec<JobId>,
     cursor: Option<Cursor>,
     file: Option<CursorFile>,
+    /// With a cursor, how far --no-follow goes.
+    upto: Option<u64>,
     left: Option<u64>,
     palette: Palette,
     out: output::Out,
@@ -323,7 +332,11 @@ impl Follow<'_> {
                 };
                 self.advance(batch.epoch, seq)?;
             }
-            if self.left == Some(0) || (batch.caught_up && self.args.no_follow) {
+            let all = match (self.upto, &self.cursor) {
+                (Some(upto), Some(cursor)) => cursor.seq >= upto,
+                _ => batch.caught_up,
+            };
+            if self.left == Some(0) || (all && self.args.no_follow) {
                 return Ok(End::Done);
             }
         }
