@@ -276,7 +276,16 @@ async fn talk(
                     wake(pid, 0);
                     return true;
                 };
-                if write.write_all(&line).await.is_err() {
+                let written = write.write_all(&line);
+                tokio::pin!(written);
+                // One that is stopped takes no more at some point, and is to be continued all the same.
+                let written = loop {
+                    tokio::select! {
+                        written = &mut written => break written,
+                        _ = look.tick() => stops = wake(pid, stops),
+                    }
+                };
+                if written.is_err() {
                     return false;
                 }
             }

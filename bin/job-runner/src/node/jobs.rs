@@ -330,7 +330,7 @@ impl Jobs {
         let verdict = claim::verdict(&job.dir, job.rank, job.nnodes);
         match verdict {
             Ok(Verdict::Free) if job.reattach => {
-                let note = "lost: the job was started once, and its files are gone from the state directory".to_owned();
+                let note = "lost: it may have run, its files are gone from the state directory, and it is not run again".to_owned();
                 self.lost(id, note);
             }
             Ok(Verdict::Free) if job.put_down.is_some() => {

@@ -147,6 +147,8 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
                         FromEngine::Said(ToNode::Retire {}) => {
                             retired = true;
                             jobs.drop_spares();
+                            // What is on disk is waited for by nobody.
+                            jobs.sync_now();
                         }
                         FromEngine::Said(message) => jobs.take(message),
                         FromEngine::Hung => {

@@ -20,7 +20,7 @@
 //!
 //! What makes it safe when the disk is full: the status file is there, with [`STATUS_LEN`] bytes written to it, before the body begins, and
 //! the status is written over them. A claim that finds no room for that is no claim: nothing has run, and it is tried again
-//! ([`ClaimError::is_no_space`]). There is no fsync: file systems that write in place (ext4, xfs, tmpfs) take the room when the bytes are
+//! (`ClaimError::is_no_space`). There is no fsync: file systems that write in place (ext4, xfs, tmpfs) take the room when the bytes are
 //! written; on those that never do (btrfs) an fsync would not help, and the end of a job is kept in memory until it can be written.
 //!
 //! What makes it safe when the machine stops: no fsync, but [`mark_given_out`]. Nothing runs across a boot, and a job is only
