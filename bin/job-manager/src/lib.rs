@@ -107,9 +107,6 @@ pub enum Stop {
     /// Something must be mended before it can start; one line says what.
     #[error("{0}")]
     CannotStart(String),
-    /// It was asked to shut the instance down.
-    #[error("the instance was shut down")]
-    ShutDown,
     /// It had to stop; it may be started again.
     #[error("{0}")]
     Failed(String),
@@ -167,9 +164,5 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     // Nobody is let in any more, and the socket's file goes.
     drop(server);
     stop::stop(shell, news, ended.is_ok()).await;
-    match ended {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(Stop::ShutDown),
-        Err(error) => Err(Stop::Failed(format!("{error:#}"))),
-    }
+    ended.map_err(|error| Stop::Failed(format!("{error:#}")))
 }
