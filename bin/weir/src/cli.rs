@@ -4,8 +4,10 @@
 
 use crate::cmd::job::JobCommand;
 use crate::cmd::queue::QueueCommand;
+use crate::cmd::store::StoreCommand;
 use crate::cmd::{
-    cancel, completions, info, job, jobs, journal, ping, run, start, stats, submit, version,
+    cancel, completions, info, job, jobs, journal, ping, run, shutdown, start, stats, submit,
+    version,
 };
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -30,7 +32,9 @@ Watching:
 
 Instance:
   start        Start an instance; with a command, a private one
+  shutdown     End it once nothing runs any more; or now
   queue        Show, stop and start queues
+  store        Check, back up or recover the store
   ping         Is a service there?
 
 More:
@@ -86,8 +90,11 @@ pub enum Command {
     Journal(journal::Args),
     Stats(stats::Args),
     Start(start::Args),
+    Shutdown(shutdown::Args),
     #[command(subcommand)]
     Queue(QueueCommand),
+    #[command(subcommand)]
+    Store(StoreCommand),
     Ping(ping::Args),
     Version(version::Args),
     Completions(completions::Args),
@@ -109,7 +116,9 @@ impl Command {
             Self::Journal(_) => "journal",
             Self::Stats(_) => "stats",
             Self::Start(_) => "start",
+            Self::Shutdown(_) => "shutdown",
             Self::Queue(command) => command.name(),
+            Self::Store(command) => command.name(),
             Self::Ping(_) => "ping",
             Self::Version(_) => "version",
             Self::Completions(_) => "completions",
@@ -133,7 +142,9 @@ impl Command {
             Self::Journal(args) => journal::run(args),
             Self::Stats(args) => stats::run(args),
             Self::Start(args) => start::run(args),
+            Self::Shutdown(args) => shutdown::run(args),
             Self::Queue(command) => command.run(),
+            Self::Store(command) => command.run(),
             Self::Ping(args) => ping::run(args),
             Self::Version(args) => version::run(args),
             Self::Completions(args) => completions::run(args),
@@ -171,7 +182,7 @@ pub fn command_words(words: &[String]) -> String {
         .skip(1)
         .take_while(|word| !word.starts_with('-'));
     match names.next().map(String::as_str) {
-        Some(first @ ("job" | "queue")) => match names.next() {
+        Some(first @ ("job" | "queue" | "store")) => match names.next() {
             Some(second) if second.chars().all(|c| c.is_ascii_alphabetic() || c == '-') => {
                 format!("{first} {second}")
             }
