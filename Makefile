@@ -10,7 +10,7 @@ BIN := $(BIN_$(PROFILE))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PROVE_JOBS ?= 2
 
-.PHONY: help demo run check soak-chaos fuzz bench install deps build debug fmt clippy doc unit prove clean
+.PHONY: help demo run check soak soak-broken soak-chaos fuzz bench install deps build debug fmt clippy doc unit prove clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,15 @@ prove: debug ## the shell tests, each in an instance of its own
 	WEIR_BIN=$(CURDIR)/target/debug prove -j$(PROVE_JOBS) --timer --exec 'timeout 600 sh' t/
 
 # the long forms of the chaos tests; each file says what its variables mean
+# make soak SEEDS=10000, or MINUTES=30; FROM=N begins at another seed
+FROM ?= 1
+SEEDS ?= 10000
+soak: ## the simulator over many seeds (SEEDS=n, or MINUTES=n): job-manager, job-info and an engine in one thread, everything breaking
+	$(CARGO) run --locked --release --quiet -p sim -- $(if $(MINUTES),--seeds $(FROM).. --minutes $(MINUTES),--seeds $(FROM)..$(shell expr $(FROM) + $(SEEDS) - 1)) $(SOAK_ARGS)
+
+soak-broken: ## the same with the cores broken on purpose in four ways: each must be noticed within 100 seeds
+	$(CARGO) test --locked -p sim --features sabotage --test broken
+
 soak-chaos: debug ## kills, broken links, full disks and stopped readers, many times over (half an hour)
 	WEIR_BIN=$(CURDIR)/target/debug WEIR_TEST_TIMEOUT=300 WEIR_CHAOS_ROUNDS=50 WEIR_CHAOS_RESUMES=50 WEIR_CHAOS_LINKS=500 WEIR_CHAOS_EVENTS=500000 \
 	WEIR_KILL_ROUNDS=50 WEIR_KILL_COUNT=200 WEIR_SLOW_JOBS=200000 \

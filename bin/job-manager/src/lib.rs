@@ -21,6 +21,9 @@
 //! | `retain.rs` | how much of the log is kept |
 //! | `purge.rs` | searches for jobs that ended, and the files of purged ones |
 
+#[cfg(feature = "sabotage")]
+compile_error!("the feature sabotage is for crates/sim, which breaks what it compiles; no daemon is built with it");
+
 mod asked;
 #[cfg(test)]
 mod bounds_table;

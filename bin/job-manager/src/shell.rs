@@ -364,7 +364,13 @@ impl Shell {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Commit(commit) => self.committer.gather(commit),
+            Action::Commit(commit) => {
+                #[cfg(feature = "sabotage")]
+                if journal::sabotage::is(journal::sabotage::Sabotage::FanOutBeforeCommit) {
+                    self.streams.push(&commit.entries);
+                }
+                self.committer.gather(commit);
+            }
             Action::Respond {
                 token,
                 result,

@@ -108,6 +108,8 @@ impl Fanout {
 
     /// The entries of one commit are durable. Tells nobody yet: call `poll`.
     pub fn push(&mut self, commit: &[Arc<Entry>]) {
+        #[cfg(feature = "sabotage")]
+        let commit = &commit[commit.partition_point(|entry| entry.seq <= self.durable())..];
         if !commit.is_empty() {
             self.ring.push(commit);
             self.encoder.pushed();
@@ -156,6 +158,8 @@ impl Fanout {
                 let foreign = epoch
                     .as_deref()
                     .is_some_and(|epoch| epoch != &*self.encoder.epoch);
+                #[cfg(feature = "sabotage")]
+                let foreign = foreign && !crate::sabotage::is(crate::sabotage::Sabotage::Epoch);
                 // The log may have forgotten what is in memory still.
                 let lost = seq < self.floor && !self.ring.holds_after(seq);
                 if foreign || seq > durable || lost {

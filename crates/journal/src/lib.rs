@@ -38,6 +38,8 @@ mod listener;
 mod payload;
 mod refused;
 mod ring;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 mod steps;
 
 pub use backlog::{Answer, BacklogJob, CURSOR_START, JobsScope, Need, Page, Read};

@@ -28,6 +28,8 @@ mod queue;
 mod queues;
 mod react;
 mod record;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 mod slice;
 mod specs;
 mod stats;

@@ -39,6 +39,10 @@ impl Pending {
         without_room: WithoutRoom,
         out: &mut Vec<Action>,
     ) {
+        #[cfg(feature = "sabotage")]
+        if crate::sabotage::is(crate::sabotage::Sabotage::FsyncWait) {
+            return out.push(action);
+        }
         if rests_on <= self.durable && self.held.is_empty() {
             out.push(action);
         } else {

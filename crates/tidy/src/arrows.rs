@@ -5,7 +5,7 @@
 use crate::{Finding, Findings, PURE};
 
 /// A crate of `crates/`, and the crates of this workspace it may use.
-pub const ARROWS: [(&str, &[&str]); 14] = [
+pub const ARROWS: [(&str, &[&str]); 18] = [
     ("wire", &[]),
     ("job", &[]),
     ("protocol", &["wire", "job"]),
@@ -22,6 +22,16 @@ pub const ARROWS: [(&str, &[&str]); 14] = [
     (
         "fuzzed",
         &["wire", "job", "protocol", "router", "manager", "info"],
+    ),
+    ("sim-io", &["wire", "job", "store"]),
+    (
+        "sim-manager",
+        &["wire", "job", "protocol", "router", "manager", "journal", "sim-io"],
+    ),
+    ("sim-info", &["wire", "job", "protocol", "info", "sim-io"]),
+    (
+        "sim",
+        &["wire", "job", "protocol", "manager", "journal", "info", "sched", "sim-io", "sim-manager", "sim-info"],
     ),
 ];
 

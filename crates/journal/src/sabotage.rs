@@ -1,0 +1,28 @@
+//! Deliberate faults, for the simulator to show that it would notice them. Only with the feature `sabotage`, which no binary has; of one
+//! thread, and off until it is switched on.
+
+use std::cell::Cell;
+
+/// What is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Listeners get entries when they are decided, not when they are durable.
+    FanOutBeforeCommit,
+    /// A cursor of any epoch is taken for one of this journal.
+    Epoch,
+}
+
+thread_local! {
+    static BROKEN: Cell<Option<Sabotage>> = const { Cell::new(None) };
+}
+
+/// Breaks this, or nothing, in this thread.
+pub fn set(broken: Option<Sabotage>) {
+    BROKEN.set(broken);
+}
+
+/// Whether this is broken.
+#[must_use]
+pub fn is(broken: Sabotage) -> bool {
+    BROKEN.get() == Some(broken)
+}
