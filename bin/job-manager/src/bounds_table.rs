@@ -126,7 +126,7 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
             bytes(conns::CLIENT_UNREAD_MAX),
         ),
         (
-            "output queue at which a client is taken not to read",
+            "output queue at which a client is taken not to read, its longest frame not counted",
             bytes(conns::HARD_CAP),
         ),
     ];

@@ -37,11 +37,7 @@ impl Shell {
             return;
         };
         if request.expects_response() && self.conns.is_behind(from) {
-            let text = format!(
-                "more than {} MiB of answers wait for this connection: read some first",
-                CLIENT_UNREAD_MAX >> 20
-            );
-            return self.answer(&request, Err((errno::EAGAIN, Some(text))));
+            return self.answer(&request, Err((errno::EAGAIN, Some(unread_text()))));
         }
         if let Some(answer) = builtin::handle(&self.attrs, &request) {
             return self.answer(&request, answer);
@@ -236,3 +232,24 @@ fn too_many_lookups() -> Answer {
     let text = "too many look-ups wait; try again later";
     Err((errno::EAGAIN, Some(text.into())))
 }
+/// Requests that change nothing and may have long answers.
+pub(crate) fn is_read(topic: &str) -> bool {
+    matches!(
+        topic,
+        "job-manager.list"
+            | "job-manager.history.get"
+            | "job-manager.queue-list"
+            | "job-manager.queue-status"
+            | "job-manager.resource-status"
+            | "job-manager.alloc-query"
+    )
+}
+
+/// Why a client that leaves too much unread is told nothing more.
+pub(crate) fn unread_text() -> String {
+    format!(
+        "more than {} MiB of answers wait for this connection: read some first",
+        CLIENT_UNREAD_MAX >> 20
+    )
+}
+

@@ -15,7 +15,7 @@ use crate::builtin::{Answer, Attrs};
 use crate::client_log::ClientLog;
 use crate::committer::Committer;
 use crate::conns::Conns;
-use crate::deliver::too_long;
+use crate::deliver::{newest_hop, too_long};
 use crate::engines::{Engines, Start};
 use crate::forward::Inboxes;
 use crate::keys::Keys;
@@ -307,7 +307,7 @@ impl Shell {
                     &mut self.deliveries,
                 );
             }
-            Found::Answer(request, answer) => self.answer(&request, answer),
+            Found::Answer(request, answer) => self.answer_read(&request, answer),
             Found::Keys(found) => self.take_keys(found),
             Found::Ended(found) => self.handle(Input::Found(found)),
             Found::Swept { batch, left } => self.handle(Input::Swept { batch, left }),
@@ -437,7 +437,23 @@ impl Shell {
             Ok(json) => Ok(json),
             Err(refusal) => Err((refusal.errnum, refusal.text.map(|text| text.into_owned()))),
         };
-        self.answer(&request, answer);
+        if is_read(request.topic.as_str()) {
+            self.answer_read(&request, answer);
+        } else {
+            self.answer(&request, answer);
+        }
+    }
+
+    /// Sends what somebody wanted to know, unless his connection has fallen behind since he asked: he can ask again.
+    fn answer_read(&mut self, request: &Request, answer: Answer) {
+        let hop = newest_hop(request);
+        let from = hop.and_then(|hop| self.conns.by_uuid(hop));
+        if from.is_some_and(|from| self.conns.is_behind(from)) {
+            let text = unread_text();
+            self.answer(request, Err((errno::EAGAIN, Some(text))));
+        } else {
+            self.answer(request, answer);
+        }
     }
 
     /// Sends an answer of this process to whoever asked.

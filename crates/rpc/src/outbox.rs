@@ -21,7 +21,8 @@ use tokio::sync::Notify;
 pub const HIGH_WATER: usize = 1 << 20;
 /// Down to here it counts as reading again.
 pub const LOW_WATER: usize = 256 << 10;
-/// At this much in the queue nothing more is taken. (One frame may still reach past it, whatever its size.)
+/// At this much in the queue nothing more is taken. (One frame may still reach past it, whatever its size; and the longest frame since the
+/// queue was last at low water does not count, so that one long answer is nobody's end.)
 pub const HARD_CAP: usize = 16 << 20;
 const _: () = assert!(LOW_WATER < HIGH_WATER && HIGH_WATER < HARD_CAP);
 
@@ -77,6 +78,8 @@ struct State {
     bytes: usize,
     /// Bytes that were ever queued.
     total: u64,
+    /// The longest of what was queued at once since the queue was last at low water, if it is half the hard cap or more.
+    long: usize,
     high: bool,
     phase: Phase,
 }
@@ -100,6 +103,7 @@ impl Outbox {
             frames: VecDeque::new(),
             bytes: 0,
             total: 0,
+            long: 0,
             high: false,
             phase: Phase::Open,
         };
@@ -137,20 +141,25 @@ impl Outbox {
         self.lock().phase != Phase::Open
     }
 
-    /// Queues all of `frames`, or, with `cap` bytes or more in the queue, none.
+    /// Queues all of `frames`, or, with `cap` bytes or more in the queue besides its longest frame, none.
     pub(crate) fn push(&self, frames: impl IntoIterator<Item = Bytes>, cap: usize) -> Sent {
         let mut state = self.lock();
         if state.phase != Phase::Open {
             return Sent::Gone;
         }
-        if state.bytes >= cap {
+        if state.bytes >= cap.saturating_add(state.long) {
             return Sent::Overflow;
         }
-        let idle = state.bytes == 0;
+        let before = state.bytes;
+        let idle = before == 0;
         for frame in frames {
             state.bytes += frame.len();
             state.total += frame.len() as u64;
             state.frames.push_back(frame);
+        }
+        let len = state.bytes - before;
+        if len >= self.limits.hard_cap / 2 {
+            state.long = state.long.max(len);
         }
         self.bytes.store(state.bytes, Ordering::Relaxed);
         let crossed = state.bytes >= self.limits.high_water && !state.high;
@@ -231,6 +240,9 @@ impl Outbox {
         let low = state.bytes <= self.limits.low_water;
         let drained = low && state.high;
         state.high &= !drained;
+        if low {
+            state.long = 0;
+        }
         drop(state);
         if low {
             self.room.notify_waiters();
@@ -335,8 +347,16 @@ mod tests {
             Sent::Queued,
             "one frame may reach past the cap"
         );
+        assert_eq!(
+            outbox.push(bytes(1), 40),
+            Sent::Queued,
+            "and is nobody's end: the long one does not count"
+        );
         assert_eq!(outbox.push(bytes(1), 40), Sent::Overflow);
-        assert_eq!(outbox.queued_bytes(), 139);
+        assert_eq!(outbox.queued_bytes(), 140);
+        assert!(outbox.written(131));
+        assert_eq!(outbox.push(bytes(18), 20), Sent::HighWater);
+        assert_eq!(outbox.push(bytes(1), 20), Sent::Overflow);
         outbox.close();
         assert_eq!(
             (outbox.push(bytes(1), 40), outbox.queued_bytes()),

@@ -198,3 +198,33 @@ async fn invariant_7_answers_of_a_service_are_not_asked_for_faster_than_they_are
     );
     soon(giving).await.unwrap();
 }
+
+/// Answers that wait for the disk are not in the queue yet when more is asked: a client that reads, but has much under way, is refused some of it and
+/// keeps its connection.
+#[tokio::test]
+async fn a_client_with_more_answers_under_way_than_its_queue_takes_is_refused_some_and_stays() {
+    let world = World::new().await;
+    let client = world.client().await;
+    submit_many(&client, 5000).await;
+    let mut reader = Peer::new(&world).await;
+    let all = json_payload(&json!({"max_entries": 0}));
+    // Changes keep what is asked after them waiting for the disk.
+    let other = tokio::spawn(async move {
+        for _ in 0..20 {
+            submit_many(&client, 50).await;
+        }
+    });
+    // 0.6 MB each: 120 MB, more than twice what ends a connection.
+    let asked = pour(&mut reader, "job-manager.list", &all, 200);
+    let (mut answered, mut refused) = (0, 0);
+    for tag in asked {
+        match reader.response(tag).await.errnum {
+            0 => answered += 1,
+            errno::EAGAIN => refused += 1,
+            other => panic!("errno {other}"),
+        }
+    }
+    assert!(answered > 0, "{answered} answered, {refused} refused");
+    soon(other).await.unwrap();
+    reader.call("job-manager.getinfo", json!({})).await.unwrap();
+}
