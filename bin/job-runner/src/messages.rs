@@ -14,6 +14,11 @@ use serde_json::value::RawValue;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToNode {
+    /// First message on a connection: an engine of this instance, which knows its key. Without it a connection is closed.
+    Engine {
+        /// What stands in `STATEDIR/key`.
+        key: String,
+    },
     /// Run this, if it has not been run yet; tell all that is known of it.
     Start {
         /// Job id.

@@ -25,6 +25,14 @@ pub fn job(statedir: &Path, id: u64) -> PathBuf {
     jobs(statedir).join(id.to_string())
 }
 
+/// The instance's key, without the end of its line.
+/// # Errors
+/// What reading says.
+pub fn read_key(statedir: &Path) -> io::Result<String> {
+    let key = std::fs::read_to_string(statedir.join("key"))?;
+    Ok(key.trim().to_owned())
+}
+
 /// Where the boot id is kept.
 #[must_use]
 pub fn engine_boot(statedir: &Path) -> PathBuf {

@@ -101,3 +101,37 @@ async fn a_job_that_cannot_be_read_is_denied_with_the_reason_or_ended_with_an_ex
     // The engine goes on.
     assert_eq!(world.sh(7, "exit 3").await, ["start", "finish 768"]);
 }
+
+/// Whoever connected to a node process put the engine out of its place, and could start and end jobs there.
+#[tokio::test]
+async fn a_node_process_obeys_an_engine_of_its_instance_only() {
+    use std::io::{Read as _, Write as _};
+    let mut world = World::new(&["--cores", "0"]).await;
+    let jobspec = world.script("echo ran >> runs; while [ ! -e go ]; do sleep 0.01; done; exit 3");
+    let r = world.alloc(1, &jobspec).await;
+    let environment = json!({"PATH": "/usr/local/bin:/usr/bin:/bin"});
+    world.start(1, &jobspec, &r, false, &environment);
+    assert_eq!(world.tell(1).await.0, "start");
+    let name = job_runner::engine::machine::hostname();
+    let path = world.path(&job_runner::paths::node_socket(&name));
+    let cancel = "{\"tell\":{\"id\":1,\"what\":{\"cancel\":{}}}}\n";
+    for first in [
+        String::new(),
+        "{\"engine\":{\"key\":\"guessed\"}}\n".to_owned(),
+        "{\"retire\":{}}\n".to_owned(),
+        "x".repeat(5000),
+    ] {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        // It may be closed before all is written.
+        let _ = stream.write_all(format!("{first}{cancel}").as_bytes());
+        let mut said = String::new();
+        let _ = stream.read_to_string(&mut said);
+        assert_eq!(said, "", "closed without a word");
+    }
+    // Connections that say nothing are in nobody's way.
+    let _silent: Vec<_> = (0..100)
+        .map(|_| std::os::unix::net::UnixStream::connect(&path).unwrap())
+        .collect();
+    std::fs::write(world.path("go"), "").unwrap();
+    assert_eq!(world.told(1).await, ["finish 768"]);
+}

@@ -9,6 +9,7 @@ use rpc::client::Connection;
 use tracing::{debug, warn};
 
 use crate::engine::serve::Config;
+use crate::paths;
 
 /// Pause before the job-manager is tried again; up to half as much is added at random.
 pub(super) const RECONNECT_AFTER: Duration = Duration::from_secs(1);
@@ -38,8 +39,9 @@ pub(super) async fn connect(config: Config, pause: Duration) -> (Connection, Str
 async fn attempt(config: &Config) -> anyhow::Result<(Connection, String)> {
     let path = rpc::uri::socket_path(&config.uri)?;
     let connection = Connection::connect(&path).await?;
-    let key_path = config.statedir.join("key");
-    let key = std::fs::read_to_string(&key_path)
-        .with_context(|| format!("failed to read the instance key {}", key_path.display()))?;
-    Ok((connection, key.trim().to_owned()))
+    let key = paths::read_key(&config.statedir).with_context(|| {
+        let statedir = config.statedir.display();
+        format!("failed to read the instance key {statedir}/key")
+    })?;
+    Ok((connection, key))
 }

@@ -142,7 +142,7 @@ async fn link(
                 // What was meant for the one before is of no use to this one.
                 while queue.try_recv().is_ok() {}
                 if events.send(NodeEvent::Up(place)).await.is_err()
-                    || talk(place, stream, &mut queue, &events).await
+                    || talk(place, &setup.statedir, stream, &mut queue, &events).await
                 {
                     return;
                 }
@@ -200,6 +200,7 @@ async fn closed(queue: &mut mpsc::Receiver<Vec<u8>>) {
 }
 
 async fn reach(name: &str, setup: &NodeSetup) -> anyhow::Result<UnixStream> {
+    paths::read_key(&setup.statedir).context("failed to read the instance key")?;
     let dir = ShortDir::open(&setup.statedir).with_context(|| {
         let statedir = setup.statedir.display();
         format!("failed to open the state directory {statedir}")
@@ -242,10 +243,14 @@ async fn reach(name: &str, setup: &NodeSetup) -> anyhow::Result<UnixStream> {
 /// Moves lines both ways. True if the engine is ending.
 async fn talk(
     place: u32,
+    statedir: &Path,
     mut stream: UnixStream,
     queue: &mut mpsc::Receiver<Vec<u8>>,
     events: &mpsc::Sender<NodeEvent>,
 ) -> bool {
+    let Ok(key) = paths::read_key(statedir) else {
+        return false;
+    };
     let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
     let mut look = tokio::time::interval(STOPPED_ROUND);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -253,6 +258,13 @@ async fn talk(
     let (read, mut write) = stream.split();
     let mut read = BufReader::with_capacity(16 << 10, read);
     let mut line = Vec::new();
+    if write
+        .write_all(&to_line(&ToNode::Engine { key }))
+        .await
+        .is_err()
+    {
+        return false;
+    }
     loop {
         tokio::select! {
             _ = look.tick() => stops = wake(pid, stops),

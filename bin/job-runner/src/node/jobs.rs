@@ -186,7 +186,7 @@ impl Jobs {
                     self.jobs.remove(&id);
                 }
             }
-            ToNode::Retire {} => {}
+            ToNode::Engine { .. } | ToNode::Retire {} => {}
         }
     }
 

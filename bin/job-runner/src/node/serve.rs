@@ -8,10 +8,12 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use crate::messages::{FromNode, ToNode, from_line, to_line};
@@ -31,6 +33,12 @@ const DIE_WAIT: Duration = Duration::from_secs(10);
 const DIE_PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two looks whether a process that must run was stopped.
 pub(crate) const STOPPED_ROUND: Duration = Duration::from_secs(2);
+/// The longest first line of a connection, in bytes.
+const FIRST_LINE_LEN_MAX: u64 = 4096;
+/// How long a connection may take to say it.
+const INTRODUCE_WAIT: Duration = Duration::from_secs(5);
+/// Connections that have not said it yet.
+const ARRIVING_MAX: usize = 64;
 
 /// How a node process is started.
 #[derive(Debug, Clone)]
@@ -118,6 +126,7 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
     );
 
     let mut engine: Option<Engine> = None;
+    let mut arriving = JoinSet::new();
     let mut generation = 0;
     let mut retired = false;
     let mut alone_since = Instant::now();
@@ -161,15 +170,19 @@ pub async fn run(config: NodeConfig) -> anyhow::Result<()> {
             _ = children.recv() => jobs.reap(),
             Some(event) = events.recv() => jobs.happened(event),
             accepted = listener.accept() => {
-                if let Some(stream) = accept(accepted) {
-                    let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
+                if let (Some(stream), true) = (accept(accepted), arriving.len() < ARRIVING_MAX) {
+                    arriving.spawn(introduce(stream, config.statedir.clone()));
+                }
+            }
+            Some(arrived) = arriving.join_next() => {
+                if let Ok(Some((pid, read, write))) = arrived {
                     generation += 1;
                     retired = false;
                     jobs.keep_spares(config.spares);
                     let hello = FromNode::Hello { name: config.name.clone(), pid: std::process::id(), jobs: jobs.ids() };
                     let (lines, queue) = mpsc::channel(OUT_LEN_MAX);
                     let _ = lines.try_send(to_line(&hello));
-                    tokio::spawn(talk(generation, stream, queue, said_to.clone()));
+                    tokio::spawn(talk(generation, read, write, queue, said_to.clone()));
                     let look_at = Instant::now() + STOPPED_ROUND;
                     engine = Some(Engine { generation, lines, pid, look_at });
                 }
@@ -222,15 +235,41 @@ fn accept(
     }
 }
 
+type Read = BufReader<OwnedReadHalf>;
+
+/// Lets an engine say that it is one of this instance. Whoever connects and is none puts nobody out of his place.
+async fn introduce(
+    stream: UnixStream,
+    statedir: PathBuf,
+) -> Option<(Option<i32>, Read, OwnedWriteHalf)> {
+    let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
+    let (read, write) = stream.into_split();
+    let mut read = BufReader::with_capacity(16 << 10, read);
+    let mut line = Vec::new();
+    let mut first = (&mut read).take(FIRST_LINE_LEN_MAX);
+    let got = tokio::time::timeout(INTRODUCE_WAIT, first.read_until(b'\n', &mut line)).await;
+    let is_engine = match from_line(&line) {
+        Ok(ToNode::Engine { key }) => paths::read_key(&statedir).is_ok_and(|ours| ours == key),
+        _ => false,
+    };
+    if !is_engine || got.is_err() {
+        warn!(
+            pid,
+            "a connection that is no engine of this instance: closed"
+        );
+        return None;
+    }
+    Some((pid, read, write))
+}
+
 /// Moves lines between the loop and one engine.
 async fn talk(
     generation: u64,
-    mut socket: UnixStream,
+    mut read: Read,
+    mut write: OwnedWriteHalf,
     mut queue: mpsc::Receiver<Vec<u8>>,
     said: mpsc::Sender<(u64, FromEngine)>,
 ) {
-    let (read, mut write) = socket.split();
-    let mut read = BufReader::with_capacity(16 << 10, read);
     let mut line = Vec::new();
     loop {
         tokio::select! {
