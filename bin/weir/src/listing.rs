@@ -40,6 +40,9 @@ struct Page {
     /// [weir] The list is not up to date: seconds since it was.
     #[serde(default)]
     stale: Option<f64>,
+    /// [weir] Damaged jobs that the list lacks.
+    #[serde(default)]
+    set_aside: u64,
 }
 
 /// How long the listing service is waited for before its last list is taken, and when only a fresh one will do: it tries to
@@ -199,10 +202,10 @@ pub async fn by_id(
                             errnum: errno::ENOENT,
                             ..
                         }) => Err(ids::unknown(*id)),
-                        // Of this job alone: no right to it, or a stale list that does not hold it.
+                        // Of this job alone: no right to it, a stale list that does not hold it, a damaged record.
                         Err(
                             error @ CallError::Refused {
-                                errnum: errno::EPERM | errno::EAGAIN,
+                                errnum: errno::EPERM | errno::EAGAIN | errno::EIO,
                                 ..
                             },
                         ) => Err(format!("{}: {error}", ids::show(*id))),
@@ -263,6 +266,12 @@ impl Answer {
             if let Some(age) = page.stale.or_else(|| self.asking.age()) {
                 self.stale = Some(age);
                 warn_once(age, &mut self.warned);
+            }
+            if page.set_aside > 0 {
+                complain(&format!(
+                    "warning: damaged jobs are left out: {} ('weir stats' names them)",
+                    page.set_aside
+                ));
             }
             if !page.jobs.is_empty() {
                 return Ok(page.jobs);

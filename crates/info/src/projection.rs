@@ -16,7 +16,7 @@
 //! response that cannot be part of this journal's stream (no JSON, another epoch, a seq that does not rise, entries missing) is
 //! an error: nothing of it is folded, nothing behind it may be, and the list must be built anew from the start.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::borrow::Cow;
 
 use job::JobId;
 use serde::Deserialize;
@@ -81,12 +81,6 @@ pub enum FoldError {
     Purge {
         /// The entry.
         seq: u64,
-    },
-    /// A job that was set aside can be read again.
-    #[error("job {id} is not set aside any more")]
-    Returned {
-        /// The job.
-        id: JobId,
     },
 }
 
@@ -468,16 +462,6 @@ impl Projection {
                     expected: self.applied,
                     met: seq,
                 });
-            }
-            let told: BTreeSet<u64> = set_aside.iter().copied().collect();
-            let returned = self
-                .jobs
-                .set_aside()
-                .iter()
-                .find(|(id, why)| **why == Why::Told && !told.contains(&id.0))
-                .map(|(id, _)| id);
-            if let Some(id) = returned {
-                return Err(FoldError::Returned { id });
             }
             for &id in set_aside {
                 self.jobs.put_aside(JobId(id), Why::Told);

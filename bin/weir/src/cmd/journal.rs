@@ -19,6 +19,7 @@ use protocol::job_manager::SeqResponse;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;
 use wire::errno;
@@ -30,7 +31,8 @@ use wire::errno;
 /// of the same epoch ('weir stats' shows it). What only passed by is not kept: annotations are told live alone.
 ///
 /// The stream goes on until you end it; a restart of the instance does not: it is resumed where it was, with a note on standard
-/// error. Guests see the events of their own jobs.
+/// error. Guests see the events of their own jobs. A job whose record is damaged is left out and named on standard error; the
+/// stream is complete but for it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -49,7 +51,7 @@ JSON
   and is never used twice.
 
 EXIT STATUS
-  0  --count or --no-follow was reached, or the reader went away
+  0  --count or --no-follow was reached, or the reader went away; also when jobs had to be left out
   1  no instance; a cursor that cannot be continued (the line says which can); the backlog was cut;
      a cursor file that is none, or cannot be written
   2  the command line is wrong")]
@@ -131,6 +133,9 @@ struct Batch<'a> {
     seq: Option<u64>,
     #[serde(default)]
     caught_up: bool,
+    /// Jobs that the job-manager cannot read.
+    #[serde(default)]
+    set_aside: Vec<JobId>,
     #[serde(borrow, default)]
     events: Vec<&'a RawValue>,
 }
@@ -191,6 +196,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         file,
         upto: None,
         left: args.count,
+        left_out: BTreeSet::new(),
         palette: args.color.for_stdout(),
         out: output::stdout(),
     };
@@ -226,6 +232,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
+/// Most damaged jobs that are named one by one.
+const LEFT_OUT_NAMED_MAX: usize = 20;
+
 /// Names of events that are no job's; those of jobs are known to [`EventName`].
 const LOG_EVENTS: [&str; 6] = [
     "purge",
@@ -248,6 +257,8 @@ struct Follow<'a> {
     /// With a cursor, how far --no-follow goes.
     upto: Option<u64>,
     left: Option<u64>,
+    /// Jobs that were named as left out.
+    left_out: BTreeSet<JobId>,
     palette: Palette,
     out: output::Out,
 }
@@ -324,6 +335,7 @@ impl Follow<'_> {
             let batch: Batch<'_> = serde_json::from_slice(&payload)?;
             let printed = self.print(&batch.events)?;
             self.out.flush()?;
+            self.name_set_aside(&batch.set_aside);
             // A progress response may come before `caught_up`; the cursor counts from there on only.
             if batch.caught_up || self.cursor.is_some() {
                 let seq = match batch.events.get(..printed).and_then(<[_]>::last) {
@@ -339,6 +351,22 @@ impl Follow<'_> {
             if self.left == Some(0) || (all && self.args.no_follow) {
                 return Ok(End::Done);
             }
+        }
+    }
+
+    /// Says which jobs are no part of the stream, each once.
+    fn name_set_aside(&mut self, set_aside: &[JobId]) {
+        let mut new = set_aside.to_vec();
+        new.retain(|id| self.ids.is_empty() || self.ids.contains(id));
+        new.retain(|id| self.left_out.insert(*id));
+        for id in new.iter().take(LEFT_OUT_NAMED_MAX) {
+            complain(&format!(
+                "journal: job {} is left out: its record is damaged ('weir store check' says how, 'weir job purge' removes it)",
+                ids::show(*id)
+            ));
+        }
+        if let Some(more @ 1..) = new.len().checked_sub(LEFT_OUT_NAMED_MAX) {
+            complain(&format!("journal: {more} more damaged jobs are left out"));
         }
     }
 
@@ -371,8 +399,13 @@ impl Follow<'_> {
             if self.args.json {
                 self.out.write_all(event.get().as_bytes())?;
             } else {
-                let line = line(&serde_json::from_str(event.get())?, self.palette);
-                self.out.write_all(line.as_bytes())?;
+                match serde_json::from_str(event.get()) {
+                    Ok(event) => self.out.write_all(line(&event, self.palette).as_bytes())?,
+                    Err(error) => {
+                        complain(&format!("journal: an event is no event of weir: {error}"));
+                        self.out.write_all(text::escape(event.get()).as_bytes())?;
+                    }
+                }
             }
             self.out.write_all(b"\n")?;
         }
@@ -483,6 +516,13 @@ mod tests {
             assert!(is_known(name), "{name}");
         }
         assert!(!is_known("strat"));
+    }
+
+    #[test]
+    fn jobs_that_are_set_aside_are_read_from_the_end_of_a_backlog() {
+        let text = r#"{"epoch":"ab","seq":5,"caught_up":true,"set_aside":[7,9],"events":[]}"#;
+        let batch: Batch<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(batch.set_aside, [JobId(7), JobId(9)]);
     }
 
     #[test]
