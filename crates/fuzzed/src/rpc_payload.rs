@@ -292,7 +292,11 @@ impl World {
                         "files of a job that is there"
                     );
                     // Every third time some of them are in use.
-                    let left = if batch.0.is_multiple_of(3) { jobs } else { Vec::new() };
+                    let left = if batch.0.is_multiple_of(3) {
+                        jobs
+                    } else {
+                        Vec::new()
+                    };
                     self.due.push_back(Input::Swept { batch, left });
                 }
                 _ => {}
