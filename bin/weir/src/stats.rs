@@ -32,7 +32,7 @@ pub struct JobCounts {
     pub canceled: u64,
     /// Ran out of time.
     pub timeout: u64,
-    /// Forgotten since.
+    /// Purged since job-info began to count.
     pub inactive_purged: u64,
 }
 
@@ -59,7 +59,11 @@ impl JobCounts {
             self.failed,
             self.pending()
         );
-        for (count, what) in [(self.canceled, "canceled"), (self.timeout, "timed out")] {
+        for (count, what) in [
+            (self.canceled, "canceled"),
+            (self.timeout, "timed out"),
+            (self.inactive_purged, "purged"),
+        ] {
             if count > 0 {
                 text.push_str(&format!(", {count} {what}"));
             }

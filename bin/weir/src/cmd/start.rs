@@ -50,6 +50,7 @@ EXAMPLES
   weir start                                     in the default state directory
   weir start --statedir=/var/lib/weir
   weir start -s 4                                pretend four nodes
+  weir start --inactive-age-limit=90d            forget jobs ninety days after their end
   weir start sh -c 'weir run -n2 hostname'       a private instance for one command
 
 FILES
@@ -73,6 +74,14 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     statedir: Option<PathBuf>,
 
+    /// Purge jobs so long after their end (90d, 12h; seconds if there is no unit); without this they stay
+    #[arg(long, value_name = "FSD", value_parser = age)]
+    inactive_age_limit: Option<String>,
+
+    /// Of the jobs that have ended keep the last N, purge the others; without this all stay
+    #[arg(long, value_name = "N")]
+    inactive_num_limit: Option<u32>,
+
     /// One more argument for weir-job-manager; may be given often
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     manager_arg: Vec<OsString>,
@@ -92,6 +101,22 @@ pub struct Args {
     /// A command to run in a private instance
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// A duration, as it was typed.
+fn age(text: &str) -> Result<String, String> {
+    when::duration(text).map(|_| text.to_owned())
+}
+
+impl Args {
+    /// The options that are the job-manager's.
+    fn limits(&self) -> Vec<String> {
+        let age = self.inactive_age_limit.as_ref();
+        let num = self.inactive_num_limit.as_ref();
+        let age = age.map(|age| format!("--inactive-age-limit={age}"));
+        let num = num.map(|num| format!("--inactive-num-limit={num}"));
+        age.into_iter().chain(num).collect()
+    }
 }
 
 /// Runs an instance.
@@ -241,6 +266,7 @@ fn daemons(
         ]
     };
     let mut manager = vec![OsString::from("--statedir"), statedir.into()];
+    manager.extend(args.limits().into_iter().map(OsString::from));
     let mut info = common();
     let mut runner = common();
     if let Some(size) = args.size {
@@ -306,6 +332,7 @@ fn again(args: &Args, statedir: &Path) -> String {
     if let Some(size) = args.size {
         words.extend(["-s".to_owned(), size.to_string()]);
     }
+    words.extend(args.limits());
     for (option, given) in [
         ("manager", &args.manager_arg),
         ("info", &args.info_arg),

@@ -181,7 +181,7 @@ fn write_text(
             ("failed", counts.failed),
             ("canceled", counts.canceled),
             ("timed out", counts.timeout),
-            ("forgotten", counts.inactive_purged),
+            ("purged", counts.inactive_purged),
         ] {
             rows.push(vec!["jobs".to_owned(), name.to_owned(), count.to_string()]);
         }

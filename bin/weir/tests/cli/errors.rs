@@ -43,7 +43,19 @@ fn what_is_not_built_is_not_offered_and_refused_in_words() {
     run(&mut weir(dependency)).fails(2, &["dependencies are not built yet", "weir wait"]);
     let help = run(&mut weir(["submit", "--help"]));
     assert!(!help.succeeds().contains("--dependency"));
-    run(&mut weir(["job", "purge"])).fails(2, &["'purge'"]);
+}
+
+#[test]
+fn a08_a_purge_that_does_not_say_which_jobs_is_told_what_to_give() {
+    for line in [&["job", "purge"][..], &["job", "purge", "--force"]] {
+        let remedy = ["--age-limit", "--num-limit", "--all", "ids"];
+        run(&mut weir(line)).fails(2, &remedy);
+    }
+    let both = ["job", "purge", "--all", "--num-limit=3"];
+    run(&mut weir(both)).fails(2, &["--all", "cannot be used"]);
+    run(&mut weir(["job", "purge", "--all", "123"])).fails(2, &["cannot be used"]);
+    run(&mut weir(["job", "purge", "--age-limit=soon"])).fails(2, &["soon"]);
+    run(&mut weir(["job", "purge", "--num-limit=-1"])).fails(2, &["-1"]);
 }
 
 #[test]

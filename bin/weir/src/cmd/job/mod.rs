@@ -6,6 +6,7 @@ pub mod id;
 pub mod info;
 pub mod kill;
 pub mod last;
+pub mod purge;
 pub mod raise;
 pub mod status;
 pub mod urgency;
@@ -32,6 +33,7 @@ pub enum JobCommand {
     Info(info::Args),
     Last(last::Args),
     Id(id::Args),
+    Purge(purge::Args),
 }
 
 impl JobCommand {
@@ -50,6 +52,7 @@ impl JobCommand {
             Self::Info(_) => "job info",
             Self::Last(_) => "job last",
             Self::Id(_) => "job id",
+            Self::Purge(_) => "job purge",
         }
     }
 
@@ -70,6 +73,7 @@ impl JobCommand {
             Self::Info(args) => info::run(args),
             Self::Last(args) => last::run(args),
             Self::Id(args) => id::run(args),
+            Self::Purge(args) => purge::run(args),
         }
     }
 }
