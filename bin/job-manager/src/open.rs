@@ -85,6 +85,9 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         }
     }
     restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+    for id in set_aside.ids(None) {
+        manager.restore_set_aside(id);
+    }
     manager.keep(manager::Keep {
         age: config.retention.inactive_age,
         num: config.retention.inactive_num,

@@ -20,6 +20,11 @@ impl Known {
         self.by_user.entry(userid).or_default().push_back(id);
     }
 
+    /// A job whose user nobody knows.
+    pub(crate) fn add_stray(&mut self, id: JobId) {
+        self.all.push_back(id);
+    }
+
     /// Puts in order what was added in any order, and each once.
     pub(crate) fn sort(&mut self) {
         for ids in self.by_user.values_mut().chain([&mut self.all]) {

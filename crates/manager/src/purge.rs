@@ -128,6 +128,11 @@ impl Manager {
         self.purges.keep = keep;
     }
 
+    /// Makes a job known that was set aside, so that it can be purged by its id. Before [`crate::Input::Start`].
+    pub fn restore_set_aside(&mut self, id: JobId) {
+        self.known.add_stray(id);
+    }
+
     /// A search; the caller has seen that there is room for it.
     pub(crate) fn ask(&mut self, ask: Ask) {
         self.purges.asks.push_back(ask);

@@ -356,6 +356,7 @@ async fn a_job_that_was_set_aside_is_purged_by_its_id() {
     let client = world.client().await;
     let (bad, _) = submit(&client).await;
     let (good, _) = submit(&client).await;
+    let (nobodys, _) = submit(&client).await;
     let (dir, config) = world.stop().await;
     let store = rusqlite::Connection::open(config.statedir.join("store.sqlite")).unwrap();
     store
@@ -364,20 +365,26 @@ async fn a_job_that_was_set_aside_is_purged_by_its_id() {
             [bad as i64],
         )
         .unwrap();
+    store
+        .execute(
+            "UPDATE job SET userid = 'nobody' WHERE id = ?1",
+            [nobodys as i64],
+        )
+        .unwrap();
     drop(store);
     let world = World::open(dir, config).await;
     let client = world.client().await;
     let aside = |stats: &Value| stats["set_aside"].as_u64();
-    assert_eq!(aside(&stats(&client).await), Some(1));
+    assert_eq!(aside(&stats(&client).await), Some(2));
     let all = ok(&client, "job-manager.purge", purge(json!({}))).await;
     assert_eq!(int(&all, "count"), 0, "the store has it as active");
-    let named = ok(
-        &client,
-        "job-manager.purge-id",
-        json!({"id": bad, "force": 1}),
-    )
-    .await;
+    let by_id = json!({"id": bad, "force": 1});
+    let named = ok(&client, "job-manager.purge-id", by_id).await;
     assert_eq!(int(&named, "count"), 1);
+    let named = purge(json!({"all": false, "jobs": [nobodys, bad]}));
+    let named = ok(&client, "job-manager.purge", named).await;
+    assert_eq!(listed(&named), [nobodys]);
+    assert_eq!(named["errors"], json!([[bad, 2, "id not found"]]));
     stats_until(&client, |stats| aside(stats) == Some(0)).await;
     let world = world.restart().await;
     let client = world.client().await;
