@@ -20,6 +20,7 @@ use crate::engines::{Engines, Start};
 use crate::forward::Inboxes;
 use crate::keys::Keys;
 use crate::reads::Reads;
+use crate::serve::{is_read, unread_text};
 use crate::set_aside::SetAside;
 use crate::streams::Streams;
 use crate::turns::Share;
