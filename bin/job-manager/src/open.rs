@@ -59,6 +59,9 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
             let _ = events.blocking_send(event);
         })
         .map_err(|error| error.to_string())?;
+    if recovered.newest_seq == job::Seq(0) {
+        nothing_of_another(&config.statedir)?;
+    }
     let key = instance_key(&config.statedir.join("key"))?;
     let owner = rustix::process::getuid().as_raw();
 
@@ -186,6 +189,29 @@ fn make_dir(dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// A new store beside the files of jobs: the one that knew them is lost, and with a new one nobody would.
+fn nothing_of_another(statedir: &Path) -> Result<(), String> {
+    let jobs = statedir.join(crate::purge::JOBS_DIR);
+    let names = std::fs::read_dir(&jobs).into_iter().flatten().flatten();
+    let count = names
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.parse::<u64>().is_ok())
+        })
+        .count();
+    if count == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "{} has no entries, but {} holds the files of {count} jobs: put the store or a backup of it back, or move {} away to begin anew",
+        statedir.join(store::FILE_NAME).display(),
+        jobs.display(),
+        jobs.display()
+    ))
+}
+
 /// Whether guests can get to the socket at all: the state directory is closed to them.
 fn reachable(socket: &Path) -> Result<(), String> {
     let dir = socket.parent().unwrap_or(Path::new("/"));
@@ -239,7 +265,8 @@ fn instance_key(path: &Path) -> Result<String, String> {
             .map_err(|error| told(&error))?;
         let key = key.trim().to_owned();
         let others_read_it = metadata.mode() & 0o077 != 0;
-        if key.len() == 2 * KEY_BYTES && !others_read_it {
+        let is_one = key.len() == 2 * KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_one && !others_read_it {
             return Ok(key);
         }
         if others_read_it {

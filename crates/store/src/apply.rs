@@ -17,6 +17,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::batch::{Batch, JobWrite};
 use crate::blobs::Blobs;
+use crate::error::is_damage;
 use crate::recover::{self, KEY_PREFIX};
 use crate::rows::{Text, id_to_sql, seq_to_sql};
 
@@ -204,7 +205,13 @@ impl Gather {
     /// Writes it all inside the transaction that is open on `db`.
     pub(crate) fn write(&self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
         if let Some(upto) = self.trim {
-            trim(db, upto)?;
+            match trim(db, upto) {
+                // It stays as it is then; the commit is not to be lost for that.
+                Err(error) if is_damage(&error) => {
+                    tracing::error!(%error, "the log cannot be trimmed: see weir store check");
+                }
+                trimmed => trimmed?,
+            }
         }
         let gone = self.deltas.iter().filter(|delta| delta.delete);
         if let Some(newest) = gone.clone().map(|delta| delta.id).max() {

@@ -67,7 +67,7 @@ pub enum OpenError {
         detail: String,
     },
     /// The directory or the lock file could not be used.
-    #[error("cannot use state directory {dir}: {source}", dir = dir.display())]
+    #[error("cannot use state directory {dir}: {source}: see that its user may read and write it, or name another directory with --statedir", dir = dir.display())]
     Directory {
         /// The state directory.
         dir: PathBuf,
@@ -75,7 +75,7 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// SQLite failed in another way.
-    #[error("cannot open {file}: {source}", file = file.display())]
+    #[error("cannot open {file}: {source}: see that it is a file that its user may read and write, or name another directory with --statedir", file = file.display())]
     Sqlite {
         /// The database file.
         file: PathBuf,

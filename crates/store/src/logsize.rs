@@ -3,7 +3,7 @@
 use job::Seq;
 use rusqlite::OptionalExtension as _;
 
-use crate::error::ReadError;
+use crate::error::{ReadError, is_damage};
 use crate::reader::Reader;
 use crate::rows::seq_to_sql;
 
@@ -23,11 +23,19 @@ impl Reader {
         )?;
         for sample in 0..SAMPLES.min(entries) {
             let after = Seq(floor.0 + entries / SAMPLES.min(entries) * sample);
-            let found: Option<(i64, i64)> = row
+            let found = row
                 .query_row([seq_to_sql(after)], |row| {
-                    Ok((row.get(0).unwrap_or(0), row.get(1).unwrap_or(0)))
+                    Ok((
+                        row.get::<_, i64>(0).unwrap_or(0),
+                        row.get::<_, i64>(1).unwrap_or(0),
+                    ))
                 })
-                .optional()?;
+                .optional();
+            let found = match found {
+                // What cannot be read has no size; whoever reads the log is told.
+                Err(error) if is_damage(&error) => None,
+                found => found?,
+            };
             let (of, long) = found.unwrap_or_default();
             seen += of.unsigned_abs();
             bytes += long.unsigned_abs();

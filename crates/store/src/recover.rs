@@ -40,9 +40,13 @@ pub struct Recovered {
 /// Reads what [`Recovered`] tells; makes the epoch if the file has none.
 pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenError> {
     let refused = |error| open_error(file, error);
+    probe(db).map_err(refused)?;
     let mut meta = read_meta(db).map_err(refused)?;
-    let epoch = match meta.remove(KEY_EPOCH) {
+    let is_one =
+        |epoch: &String| epoch.len() == 16 && epoch.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let epoch = match meta.remove(KEY_EPOCH).filter(is_one) {
         Some(epoch) => epoch,
+        // New, or what was there cannot be told: then no cursor of before means anything.
         None => {
             let epoch = new_epoch().map_err(|errno| OpenError::Directory {
                 dir: file.to_owned(),
@@ -72,6 +76,23 @@ pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenErr
         last_timestamp: last_timestamp(db).map_err(refused)?,
         meta,
     })
+}
+
+/// Whether rows can be added to each table: a page that is broken where the next commit must write would end the daemon with it, and
+/// again after each restart. Nothing of this is kept.
+fn probe(db: &Connection) -> Result<(), rusqlite::Error> {
+    let tx = db.unchecked_transaction()?;
+    for sql in [
+        "INSERT INTO log (last_seq, first_seq, lines) SELECT coalesce(max(last_seq), 0) + 1, 0, '' FROM log",
+        "INSERT INTO instancelog (seq, line) SELECT coalesce(max(seq), 0) + 1, '' FROM instancelog",
+        "INSERT INTO tail (seq, job, lines) SELECT coalesce(max(seq), 0) + 1, 0, '' FROM tail",
+        "INSERT INTO blob (refs, data) VALUES (0, '')",
+        "INSERT INTO job (userid, flags, t_submit, active, waitable, eventlog) VALUES (-1, 0, 0, 1, 0, '')",
+        "INSERT OR REPLACE INTO meta (key, value) VALUES ('store.probe', '')",
+    ] {
+        tx.execute(sql, [])?;
+    }
+    tx.rollback()
 }
 
 /// What is no text is left out, as if it had never been set.

