@@ -4,7 +4,8 @@
 
 The daemons are started by hand, job-info, job-runner, a client and `weir journal` each behind a relay of its own. While jobs are
 submitted, changed and run, every round does something to one link: holds one way for a moment, cuts it in the middle of a frame, or
-swallows a few bytes, after which the receiver must notice and break off. In the end, the links left alone: what was answered is so, no body
+swallows a few bytes, after which the receiver must notice and break off (the link of the engine, on which nothing is said while nothing
+happens, breaks by itself then). In the end, the links left alone: what was answered is so, no body
 began twice, the listing and the folds of journal, archive and log agree, and what `weir journal` printed over all of it is what the
 journal holds, entry by entry.
 """
@@ -33,9 +34,10 @@ HELD_MAX = 0.4
 class Link:
     """A relay that knows nothing of frames. What it does to the next bytes of a way is said by `plan`."""
 
-    def __init__(self, path, target):
+    def __init__(self, path, target, quiet=False):
         self.path, self.target = os.path.abspath(path), wire.socket_path(target)
         self.uri = f"local://{self.path}"
+        self.quiet = quiet
         self.plans = {"up": collections.deque(), "down": collections.deque()}
         self.done = collections.Counter()
         self.lock = threading.Lock()
@@ -107,6 +109,11 @@ class Link:
             if what == "hold":
                 threading.Event().wait(amount)
                 data = data[after:]
+            elif self.quiet:
+                yield data[after + amount :]
+                threading.Event().wait(HELD_MAX)
+                yield None
+                return
             else:
                 data = data[after + amount :]
         if data:
@@ -197,7 +204,7 @@ def main(rounds, seed):
     with daemons.Hand("state") as hand:
         hand.manager()
         names = ("info", "runner", "client", "journal")
-        links = {name: Link(f"{name}.link", hand.uri) for name in names}
+        links = {name: Link(f"{name}.link", hand.uri, name == "runner") for name in names}
         hand.info(uri=links["info"].uri)
         hand.runner("--cores=0-1", uri=links["runner"].uri)
         with open("printed", "w", encoding="utf-8") as out:
