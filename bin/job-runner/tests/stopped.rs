@@ -147,6 +147,38 @@ async fn a_stopped_shepherd_whose_node_process_died_is_continued_by_the_next() {
     assert_eq!(world.read("runs"), "ran\n");
 }
 
+/// An order that lay in the socket of a stopped shepherd must not begin a second run, nor the shepherd stay.
+#[tokio::test]
+async fn an_order_that_was_never_read_is_no_second_run_and_its_shepherd_ends() {
+    let mut world = World::new(&["--cores", "0", "--spares", "2"]).await;
+    world.until_online("0").await;
+    assert_eq!(world.sh(1, "exit 0").await, ["start", "finish 0"]);
+    let node = parent(shepherd(&world, 1));
+    until(|| job_runner::proc::children(node).len() >= 2).await;
+    let spares = job_runner::proc::children(node);
+    for pid in &spares {
+        stop(*pid).await;
+    }
+    let jobspec = world.script("echo ran >> runs; exit 3");
+    let r = world.alloc(2, &jobspec).await;
+    world.start(2, &jobspec, &r, false, &ENVIRONMENT());
+    // All that was sent to the node process has been passed on once it answers.
+    world.ask_as(
+        "sched.ping",
+        &json!({}),
+        9,
+        wire::Cred {
+            userid: 0,
+            rolemask: wire::ROLE_OWNER,
+        },
+    );
+    world.answer().await;
+    kill9(node);
+    assert_eq!(world.told(2).await, ["start", "finish 768"]);
+    until(|| spares.iter().all(|pid| !lives(*pid))).await;
+    assert_eq!(world.read("runs"), "ran\n");
+}
+
 #[tokio::test]
 async fn a_shepherd_stopped_across_a_restart_of_every_daemon_is_found_again_and_ends_once() {
     let mut world = World::new(&["-s", "2", "--cores", "0"]).await;

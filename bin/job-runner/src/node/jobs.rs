@@ -64,6 +64,14 @@ pub(super) struct Job {
     ended: Option<Ended>,
 }
 
+impl Job {
+    /// Whether its files say how it ended.
+    pub(super) fn has_status(&self) -> bool {
+        let verdict = claim::verdict(&self.dir, self.rank, self.nnodes);
+        matches!(verdict, Ok(Verdict::Ended(_)))
+    }
+}
+
 /// All jobs and all shepherds of this node.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -323,7 +331,7 @@ impl Jobs {
     }
 
     /// Looks at a job's files and does what they call for.
-    fn judge(&mut self, id: u64) {
+    pub(super) fn judge(&mut self, id: u64) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -520,7 +528,12 @@ impl Jobs {
     /// Takes in what happened elsewhere.
     pub(crate) fn happened(&mut self, event: Event) {
         match event {
-            Event::Unlocked(id) => self.judge(id),
+            Event::Unlocked(id) => {
+                let job = self.jobs.get(&id);
+                if job.is_some_and(|job| matches!(job.phase, Phase::Foreign(_))) {
+                    self.judge(id);
+                }
+            }
             Event::Cleared(id, claimant) => {
                 let put_down = self.jobs.get(&id).and_then(|job| job.put_down);
                 let why = match put_down {

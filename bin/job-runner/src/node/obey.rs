@@ -236,8 +236,12 @@ impl Jobs {
     }
 
     fn watch_foreign(&mut self) {
-        let mut hopeless = Vec::new();
+        let (mut hopeless, mut ended) = (Vec::new(), Vec::new());
         for (id, job) in &mut self.jobs {
+            if matches!(job.phase, Phase::Foreign(Some(_))) && job.has_status() {
+                ended.push(*id);
+                continue;
+            }
             if let Phase::Foreign(Some(foreign)) = &mut job.phase
                 && is_stopped(foreign.stat())
             {
@@ -251,6 +255,10 @@ impl Jobs {
         }
         for id in hopeless {
             self.put_down(id, STOPPED);
+        }
+        // Whatever its shepherd is held up with after that.
+        for id in ended {
+            self.judge(id);
         }
     }
 

@@ -67,6 +67,12 @@ impl Control {
         }
     }
 
+    /// Whether the other side is there, as far as that can be told without waiting.
+    pub(crate) fn look(&mut self) -> bool {
+        self.fill(RecvFlags::DONTWAIT);
+        !self.closed
+    }
+
     /// All messages that can be read without waiting.
     pub(crate) fn take_messages(&mut self) -> Vec<ToShepherd> {
         self.fill(RecvFlags::DONTWAIT);

@@ -52,6 +52,8 @@ pub fn main() -> ExitCode {
         eprintln!("weir-shepherd: failed to become the subreaper of its job: {error}");
         return ExitCode::FAILURE;
     }
+    // Stopped, it would not notice that its node process has died. (No more than a courtesy: without it the next node process sees to that.)
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::CONT));
     let mut control = match control::Control::of_stdin() {
         Ok(control) => control,
         Err(error) => {
@@ -83,6 +85,10 @@ pub fn main() -> ExitCode {
 /// Runs one job to its end. False if this process is of no use any more: the job could not be claimed, or something of it hangs here.
 fn serve(order: &Arc<Order>, control: &mut control::Control) -> bool {
     let dir = Path::new(&order.dir);
+    // An order that lay there while we were stopped, and whose node process is gone meanwhile, is another's by now.
+    if !control.look() {
+        return false;
+    }
     let claim = match take_claim(order, control) {
         Ok(Some(claim)) => claim,
         // It shall not begin any more.
