@@ -24,12 +24,14 @@ use wire::{Cred, Request, errno, json_payload};
 
 use crate::{
     Config,
+    fetch_queue::FetchQueue,
     files::Files,
     guest_read::Reads,
     hold::{Due, Hold},
     link::{Call, Link},
     methods::{self, Method},
-    peer::{Caller, Outlets, Refusal, Via},
+    peer::{Caller, ClientKey, Outlets, Refusal, Via},
+    quota::Quota,
     share::Shares,
     streams::{Body, Step, Stream, StreamId, Streams},
 };
@@ -38,7 +40,10 @@ use crate::{
 const PUMP_SLICE: Duration = Duration::from_micros(150);
 
 /// Longest payload of a request. The longest that makes sense is a constraint of as many values as one may have.
-const REQUEST_BYTES_MAX: usize = 1 << 20;
+pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// `list-id` waits of each client, while there is room.
+const WAITS_LEAST: usize = 4;
 
 /// How often held requests are looked at for one that waits too long.
 pub(crate) const HOLD_CHECK: Duration = Duration::from_secs(1);
@@ -65,17 +70,25 @@ pub(crate) struct Info {
     pub(crate) hold_due: Due,
     pub(crate) files_due: Due,
     pub(crate) waiters: Waiters<Waiting>,
+    /// Waits by client.
+    pub(crate) waits: Quota,
     pub(crate) streams: Streams,
-    pub(crate) followers: HashMap<JobId, Vec<StreamId>>,
+    /// Streams that wait for a look-up to be free.
+    pub(crate) fetch_queue: FetchQueue,
+    pub(crate) followers: HashMap<JobId, BTreeSet<StreamId>>,
     pub(crate) files: Files,
-    pub(crate) stats_watchers: Vec<StreamId>,
+    pub(crate) stats_watchers: BTreeSet<StreamId>,
     pub(crate) stats_due: Option<Instant>,
+    pub(crate) stats_told: Option<Instant>,
+    /// Counts whatever a followed `job-stats` would show.
+    pub(crate) stats_revision: u64,
     pub(crate) shares: Shares,
     pub(crate) reads: Reads,
     pub(crate) id_lookups: u64,
     pub(crate) lookups: u64,
     pub(crate) update_lookups: u64,
     pub(crate) requests: u64,
+    pub(crate) listings_dropped: u64,
     /// The next stream must begin at the start.
     pub(crate) from_start: bool,
     /// Why the last stream could not be followed; until one has caught up.
@@ -109,17 +122,22 @@ impl Info {
             hold_due: Due::default(),
             files_due: Due::default(),
             waiters: Waiters::default(),
+            waits: Quota::new(info::waiters::WAITS_MAX, WAITS_LEAST),
             streams: Streams::default(),
+            fetch_queue: FetchQueue::default(),
             followers: HashMap::new(),
             files,
-            stats_watchers: Vec::new(),
+            stats_watchers: BTreeSet::new(),
             stats_due: None,
+            stats_told: None,
+            stats_revision: 0,
             shares: Shares::default(),
             reads: Reads::default(),
             id_lookups: 0,
             lookups: 0,
             update_lookups: 0,
             requests: 0,
+            listings_dropped: 0,
             from_start: false,
             poison: None,
             poisonings: 0,
@@ -135,13 +153,18 @@ impl Info {
             .map(|since| since.elapsed().as_secs_f64())
     }
 
+    /// Whether the list follows its journal and lacks no job.
+    pub(crate) fn is_whole_and_fresh(&self) -> bool {
+        self.stale_seconds().is_none() && self.projection.jobs().set_aside().is_empty()
+    }
+
     /// The refusal for a job that the list does not hold.
     pub(crate) fn absent(&self, caller: &Caller, id: JobId) -> Refusal {
         match self.projection.jobs().set_aside().why(id) {
             // Whose it is may not be known.
             Some(why) if !self.config.private || caller.cred().is_owner() => Refusal::new(
                 errno::EIO,
-                format!("job {id} is set aside: {why}; see 'weir store check'"),
+                format!("set aside: {why}; see 'weir store check'"),
             ),
             _ => Refusal::bare(errno::ENOENT),
         }
@@ -318,12 +341,13 @@ impl Info {
                 && other.request.matchtag == matchtag
                 && other.is_of(caller)
         };
-        let held = self.hold.forget(meant);
-        let closed = self.streams.close(|stream| meant(&stream.caller));
-        for held in held {
-            self.out.end(&held.caller);
+        let key = caller.key();
+        if self.hold.has_client(&key) {
+            for held in self.hold.forget(meant) {
+                self.out.end(&held.caller);
+            }
         }
-        for (id, stream) in closed {
+        for (id, stream) in self.streams.close_of(&key, |stream| meant(&stream.caller)) {
             self.out.end(&stream.caller);
             self.closed(id, &stream);
         }
@@ -331,23 +355,50 @@ impl Info {
 
     /// A client left. Most leave nothing behind, and then nothing is searched.
     fn disconnected(&mut self, caller: &Caller) {
-        let key = caller.key();
-        let may_wait = !self.waiters.is_empty() || self.link.calls_len() > 0;
-        if may_wait || self.streams.has_client(&key) || self.hold.has_client(&key) {
-            self.forget(|other| other.is_of(caller));
-        }
-        self.streams.forget_clients(|client| *client == key);
+        self.forget_client(&caller.key(), |other| other.is_of(caller));
     }
 
-    /// Drops all that the clients `gone` picks had asked for, without an answer.
-    pub(crate) fn forget(&mut self, gone: impl Fn(&Caller) -> bool) {
-        self.hold.forget(&gone);
-        self.waiters.forget(|waiting| gone(&waiting.caller));
+    /// Drops all that one client had asked for and `gone` picks, without an answer.
+    pub(crate) fn forget_client(&mut self, client: &ClientKey, gone: impl Fn(&Caller) -> bool) {
+        if self.hold.has_client(client) {
+            self.hold.forget(&gone);
+        }
+        if self.waits.has(client) {
+            self.forget_waits(&gone);
+        }
+        if self.link.has_client(client) {
+            self.forget_calls(&gone);
+        }
+        for (id, stream) in self.streams.close_of(client, |stream| gone(&stream.caller)) {
+            self.closed(id, &stream);
+        }
+        self.streams.forget_client(client);
+    }
+
+    fn forget_waits(&mut self, gone: impl Fn(&Caller) -> bool) {
+        let waits = &mut self.waits;
+        self.waiters.forget(|waiting| {
+            let gone = gone(&waiting.caller);
+            if gone {
+                waits.give(&waiting.caller.key(), 1);
+            }
+            gone
+        });
+    }
+
+    fn forget_calls(&mut self, gone: impl Fn(&Caller) -> bool) {
         self.link.forget_calls(|call| match call {
             Call::Lookup(wanted) => gone(&wanted.caller),
             Call::Exists(asked) => gone(&asked.3),
             _ => false,
         });
+    }
+
+    /// Drops all that the clients `gone` picks had asked for, without an answer.
+    pub(crate) fn forget(&mut self, gone: impl Fn(&Caller) -> bool) {
+        self.hold.forget(&gone);
+        self.forget_waits(&gone);
+        self.forget_calls(&gone);
         for (id, stream) in self.streams.close(|stream| gone(&stream.caller)) {
             self.closed(id, &stream);
         }
@@ -357,14 +408,12 @@ impl Info {
 
     /// Opens a stream for the caller.
     pub(crate) fn open(&mut self, caller: &Caller, body: Body) -> Result<StreamId, Refusal> {
-        self.streams
-            .open(caller.clone(), body)
-            .ok_or_else(too_many_streams)
+        self.streams.open(caller, body).ok_or_else(too_many_streams)
     }
 
     /// Notes that a stream follows a job.
     pub(crate) fn follow(&mut self, id: JobId, stream: StreamId) {
-        self.followers.entry(id).or_default().push(stream);
+        self.followers.entry(id).or_default().insert(stream);
     }
 
     /// A stream is closed: whatever it held elsewhere is given back.
@@ -372,7 +421,11 @@ impl Info {
         let job = match &stream.body {
             Body::Listing(listing) => return self.release_listing(&stream.caller, listing),
             Body::Lookup(read) => return self.release_lookup(&stream.caller, read),
-            Body::Stats(_) => return self.stats_watchers.retain(|watcher| *watcher != id),
+            Body::Row(_) => return,
+            Body::Stats(_) => {
+                self.stats_watchers.remove(&id);
+                return;
+            }
             Body::Log(watch) => watch.job(),
             Body::Update(watch) => watch.job(),
             Body::Guest(watch) => {
@@ -380,8 +433,9 @@ impl Info {
                 watch.job()
             }
         };
+        self.fetch_queue.remove(id);
         if let Some(followers) = self.followers.get_mut(&job) {
-            followers.retain(|follower| *follower != id);
+            followers.remove(&id);
             if followers.is_empty() {
                 self.followers.remove(&job);
             }
@@ -404,6 +458,7 @@ impl Info {
                 Body::Guest(watch) => self.step_guest(caller, watch),
                 Body::Update(watch) => self.step_update(id, caller, watch),
                 Body::Lookup(read) => self.step_lookup(id, caller, read),
+                Body::Row(row) => self.step_row(caller, row),
             };
             if step == Step::Done {
                 self.closed(id, &stream);

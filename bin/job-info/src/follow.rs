@@ -138,12 +138,14 @@ impl Info {
             return;
         }
         for held in self.hold.take_late(now) {
-            let text = format!(
-                "seq {} did not come within {} s: the list is at {}",
-                held.need,
-                AFTER_WAIT_MAX.as_secs(),
-                self.projection.applied()
-            );
+            let within = AFTER_WAIT_MAX.as_secs();
+            let applied = self.projection.applied();
+            let text = match held.need {
+                need if need > applied => {
+                    format!("seq {need} did not come within {within} s: the list is at {applied}")
+                }
+                _ => format!("the list was not ready within {within} s, try again later"),
+            };
             self.out
                 .refuse(&held.caller, &Refusal::new(errno::EAGAIN, text));
         }
@@ -324,6 +326,7 @@ impl Info {
         let is_aside = self.projection.jobs().set_aside().contains(id);
         for (states, waiting) in self.waiters.take_job(id) {
             if waiting.was_listed || is_aside {
+                self.waits.give(&waiting.caller.key(), 1);
                 let refusal = self.absent(&waiting.caller, id);
                 self.out.refuse(&waiting.caller, &refusal);
             } else {
@@ -353,16 +356,15 @@ impl Info {
                 let Some(open) = self.streams.get_mut(*stream) else {
                     continue;
                 };
-                let paused = open.caller.key();
+                // What a client that is paused missed is read again when it goes on.
+                let paused = open.is_paused();
                 match &mut open.body {
+                    Body::Log(watch) if paused => watch.fall_behind(),
                     Body::Log(watch) => {
-                        watch.take_live(line.eventlog_seq, line.live_only, &line.json)
+                        watch.take_live(line.eventlog_seq, line.live_only, &line.json);
                     }
                     Body::Update(watch) => watch.take_live(&line.json),
-                    _ => continue,
-                }
-                if !self.streams.is_paused(&paused) {
-                    self.streams.wake(*stream);
+                    _ => {}
                 }
             }
         }
@@ -373,7 +375,8 @@ impl Info {
                 .take_ripe(self.projection.jobs(), &folded.changed)
         };
         for (id, waiting) in ripe {
-            if let Err(refusal) = self.answer_id(&waiting.caller, id, &waiting.attrs) {
+            self.waits.give(&waiting.caller.key(), 1);
+            if let Err(refusal) = self.answer_id(&waiting.caller, id, waiting.attrs) {
                 self.out.refuse(&waiting.caller, &refusal);
             }
         }

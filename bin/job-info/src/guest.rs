@@ -26,9 +26,10 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct GuestWatch {
     id: JobId,
     path: Box<str>,
-    /// Where it is; `None` for a path no job has.
+    /// Where it is; `None` for a path no job has. It is opened for each step: a descriptor for each follower would be too many.
     place: Option<PathBuf>,
-    file: Option<File>,
+    /// It was there.
+    met: bool,
     offset: u64,
     step_bytes: usize,
     sentinel: bool,
@@ -52,7 +53,7 @@ impl GuestWatch {
             id,
             path: path.into(),
             place,
-            file: None,
+            met: false,
             offset: 0,
             step_bytes: STEP_BYTES,
             sentinel,
@@ -71,28 +72,22 @@ impl GuestWatch {
         self.id
     }
 
-    fn open(&mut self) -> io::Result<bool> {
-        if self.file.is_some() {
-            return Ok(true);
-        }
+    /// The next whole lines; empty: none now. `None`: there is no such file.
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(place) = &self.place else {
-            return Ok(false);
+            return Ok(None);
         };
         match File::open(place) {
             Ok(file) => {
-                self.file = Some(file);
-                Ok(true)
+                self.met = true;
+                self.read_from(&file).map(Some)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The next whole lines; empty: none now.
-    fn read(&mut self) -> io::Result<Vec<u8>> {
-        let Some(file) = &self.file else {
-            return Ok(Vec::new());
-        };
+    fn read_from(&mut self, file: &File) -> io::Result<Vec<u8>> {
         let mut buffer = vec![0; self.step_bytes];
         let mut length = 0;
         while length < buffer.len() {
@@ -111,7 +106,7 @@ impl GuestWatch {
                 return Err(io::Error::other("a line is too long"));
             }
             self.step_bytes *= 2;
-            return self.read();
+            return self.read_from(file);
         }
         self.step_bytes = STEP_BYTES;
         self.offset += whole as u64;
@@ -153,13 +148,9 @@ impl Info {
             Some(true) => watch.was_listed = true,
         }
         let over = self.is_over(watch.id);
-        let lines = match watch.open() {
-            Ok(true) => watch.read(),
-            Ok(false) => return self.step_absent(caller, watch, over),
-            Err(error) => Err(error),
-        };
-        let lines = match lines {
-            Ok(lines) => lines,
+        let lines = match watch.read() {
+            Ok(Some(lines)) => lines,
+            Ok(None) => return self.step_absent(caller, watch, over),
             Err(error) => {
                 let errnum = error
                     .raw_os_error()
@@ -203,7 +194,8 @@ impl Info {
             None => over || started && !watch.wait,
             Some(_) => watch.was_over,
         };
-        if refused {
+        // It was there, and was removed: what was not sent of it is lost.
+        if refused || watch.met {
             self.out.refuse(
                 caller,
                 &Refusal::new(errno::ENOENT, format!("{}: key not found", watch.path)),

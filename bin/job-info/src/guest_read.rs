@@ -22,7 +22,7 @@ use wire::{Response, errno};
 use crate::{
     core::{Info, finish_json},
     list::ANSWER_BYTES_MAX,
-    peer::{Caller, Refusal},
+    peer::{Caller, ClientKey, Refusal},
     streams::{Body, Step, StreamId},
 };
 
@@ -177,26 +177,39 @@ impl Info {
     /// Answers a look-up: at once if that is quickly done.
     pub(crate) fn send_answer(&mut self, caller: &Caller, answer: Answer) -> Result<(), Refusal> {
         let bytes = answer.log_bytes();
-        if bytes <= AT_ONCE_BYTES_MAX {
-            let payload = answer.write()?;
-            self.out.respond(caller, Some(payload));
-            return Ok(());
-        }
         if !caller.request.expects_response() {
             return Ok(());
+        }
+        if bytes <= AT_ONCE_BYTES_MAX {
+            let payload = answer.write()?;
+            if self.out.has_room(caller.via) {
+                self.out.make_room(caller.via, payload.len());
+                self.out.respond(caller, Some(payload));
+                return Ok(());
+            }
+            let (client, reserved) = (caller.key(), payload.len());
+            let frame = Frame::from(self.out.response(caller, Some(payload)));
+            return self.open_lookup(caller, State::Ready(Ok(frame)), &client, reserved);
         }
         // A log is JSON lines: as a string in JSON it is twice as long at most.
         let reserved = usize::try_from(bytes.saturating_mul(2))
             .unwrap_or(usize::MAX)
             .min(ANSWER_BYTES_MAX);
         let client = caller.key();
-        self.shares.take_bytes(&client, reserved)?;
-        let read = GuestRead {
-            state: State::Waiting(answer),
-            reserved,
-        };
+        self.open_lookup(caller, State::Waiting(answer), &client, reserved)
+    }
+
+    fn open_lookup(
+        &mut self,
+        caller: &Caller,
+        state: State,
+        client: &ClientKey,
+        reserved: usize,
+    ) -> Result<(), Refusal> {
+        self.shares.take_bytes(client, reserved)?;
+        let read = GuestRead { state, reserved };
         if let Err(refusal) = self.open(caller, Body::Lookup(Box::new(read))) {
-            self.shares.give_bytes(&client, reserved);
+            self.shares.give_bytes(client, reserved);
             return Err(refusal);
         }
         Ok(())
@@ -219,6 +232,7 @@ impl Info {
             }
             State::Reading => {}
             State::Ready(Ok(frame)) => {
+                self.out.make_room(caller.via, read.reserved);
                 self.out.send_frame(caller.via, frame);
                 return Step::Done;
             }

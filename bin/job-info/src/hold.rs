@@ -1,22 +1,28 @@
 //! Requests that came too early: their seq is not applied yet, or there is no list yet.
 //!
-//! Held in the order in which they become answerable: by the seq they need, then by arrival. Bounded in all and per
-//! client; what does not fit is refused with EAGAIN. A request that asked for a seq itself waits [`AFTER_WAIT_MAX`] at most.
+//! Held in the order in which they become answerable: by the seq they need, then by arrival. Bounded in number and bytes, in all and per
+//! client; what does not fit is refused with EAGAIN. None waits longer than [`AFTER_WAIT_MAX`].
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 
-use crate::peer::{Caller, ClientKey, Via};
+use crate::{
+    core::REQUEST_BYTES_MAX,
+    peer::{Caller, ClientKey, Via},
+    quota::Quota,
+};
 
 /// Most requests held, of all clients.
-pub(crate) const HELD_MAX: usize = 8192;
-/// Most requests held of one client.
-pub(crate) const HELD_PER_CLIENT_MAX: usize = 1024;
-/// How long a request may wait for the seq it named itself.
+pub(crate) const HELD_MAX: usize = 65_536;
+/// Requests of each client that are held, while there is room.
+const HELD_LEAST: usize = 4;
+/// Most bytes of payloads held, of all clients.
+pub(crate) const HELD_BYTES_MAX: usize = 64 << 20;
+/// How long a request may wait.
 pub(crate) const AFTER_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// When something is to be looked at that is looked at now and then, for as long as that is wanted. The moment stays where it is
@@ -47,11 +53,23 @@ pub(crate) struct Held {
 }
 
 /// All requests that wait. Those that came through the broker wait for the stream on the same connection too.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hold {
     waiting: BTreeMap<(u64, u64), Held>,
-    per_client: HashMap<ClientKey, usize>,
+    requests: Quota,
+    bytes: Quota,
     arrivals: u64,
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            requests: Quota::new(HELD_MAX, HELD_LEAST),
+            bytes: Quota::new(HELD_BYTES_MAX, REQUEST_BYTES_MAX),
+            arrivals: 0,
+        }
+    }
 }
 
 impl Hold {
@@ -67,17 +85,22 @@ impl Hold {
         need: u64,
         now: Instant,
     ) -> bool {
-        let of_client = self.per_client.get(&caller.key()).copied().unwrap_or(0);
-        if self.waiting.len() >= HELD_MAX || of_client >= HELD_PER_CLIENT_MAX {
+        let client = caller.key();
+        let length = payload.as_ref().map_or(0, Bytes::len);
+        if !self.requests.take(&client, 1) {
             return false;
         }
-        self.per_client.insert(caller.key(), of_client + 1);
+        if !self.bytes.take(&client, length) {
+            self.requests.give(&client, 1);
+            return false;
+        }
         self.arrivals += 1;
         self.waiting.insert(
             (need, self.arrivals),
             Held {
-                caller: caller.clone(),
-                payload,
+                caller: caller.kept(),
+                // Not the read buffer it came in.
+                payload: payload.map(|payload| Bytes::copy_from_slice(&payload)),
                 need,
                 since: now,
             },
@@ -87,7 +110,7 @@ impl Hold {
 
     /// Whether a request of this client is held.
     pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
-        self.per_client.contains_key(client)
+        self.requests.has(client)
     }
 
     /// The next request that a list at `applied` can answer. Requests through the broker are given out only while
@@ -112,9 +135,9 @@ impl Hold {
         self.take(at)
     }
 
-    /// Requests whose own wait for a seq took too long.
+    /// Requests whose wait took too long.
     pub(crate) fn take_late(&mut self, now: Instant) -> Vec<Held> {
-        let late = |held: &Held| held.need > 0 && now.duration_since(held.since) >= AFTER_WAIT_MAX;
+        let late = |held: &Held| now.duration_since(held.since) >= AFTER_WAIT_MAX;
         let at: Vec<_> = self
             .waiting
             .iter()
@@ -137,33 +160,10 @@ impl Hold {
 
     fn take(&mut self, at: (u64, u64)) -> Option<Held> {
         let held = self.waiting.remove(&at)?;
-        let key = held.caller.key();
-        if let Some(count) = self.per_client.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_client.remove(&key);
-            }
-        }
+        let client = held.caller.key();
+        self.requests.give(&client, 1);
+        let length = held.payload.as_ref().map_or(0, Bytes::len);
+        self.bytes.give(&client, length);
         Some(held)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_check_comes_however_often_the_loop_is_woken_before_it() {
-        let mut due = Due::default();
-        let begun = Instant::now();
-        let (pause, woken) = (Duration::from_secs(1), Duration::from_millis(10));
-        let mut taken = 0;
-        for times in 0..500 {
-            let now = begun + woken * times;
-            assert!(due.when(true, now, pause).is_some());
-            taken += u32::from(due.take(now));
-        }
-        assert_eq!(taken, 4, "once a second");
-        assert_eq!(due.when(false, begun, pause), None);
     }
 }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod fetch_queue;
 mod files;
 mod follow;
 mod guest;
@@ -26,6 +27,7 @@ mod list;
 mod lookup;
 mod methods;
 mod peer;
+mod quota;
 mod service;
 mod share;
 mod stats;

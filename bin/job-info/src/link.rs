@@ -21,7 +21,12 @@ use job::JobId;
 use protocol::{job_manager::EventsRequest, service::AddRequest};
 use wire::{Flags, Request, Topic, json_payload};
 
-use crate::{methods::SERVICES, peer::Caller, streams::StreamId};
+use crate::{
+    methods::SERVICES,
+    peer::{Caller, ClientKey},
+    quota::Quota,
+    streams::StreamId,
+};
 
 /// Longest time between two attempts.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -31,8 +36,12 @@ pub(crate) const ABSENT_BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(8);
 /// A stream that was followed for so long is in no trouble any more.
 const TROUBLE_OVER: Duration = Duration::from_secs(60);
-/// Most requests of our own that may be unanswered at a time.
-pub(crate) const CALLS_MAX: usize = 16_384;
+/// Most look-ups for clients that may be unanswered at a time.
+pub(crate) const CALLS_MAX: usize = 65_536;
+/// Look-ups of each client, while there is room.
+const CALLS_LEAST: usize = 4;
+/// Most look-ups for streams that may be unanswered at a time: what they bring waits here until it is sent.
+pub(crate) const FETCHES_MAX: usize = 64;
 
 /// A request of our own that is not answered yet.
 #[derive(Debug)]
@@ -79,7 +88,20 @@ pub(crate) struct Link {
     pub(crate) form: Form,
     names: [bool; SERVICES.len()],
     calls: HashMap<u32, Call>,
+    by_client: Quota,
+    fetches: usize,
     last_tag: u32,
+}
+
+impl Call {
+    /// Whose it is, if it counts for somebody.
+    fn client(&self) -> Option<ClientKey> {
+        match self {
+            Call::Name(_) | Call::Journal(_) | Call::ForStream(_) => None,
+            Call::Lookup(wanted) => Some(wanted.caller.key()),
+            Call::Exists(asked) => Some(asked.3.key()),
+        }
+    }
 }
 
 impl Link {
@@ -98,6 +120,8 @@ impl Link {
             form: Form::Native,
             names: [false; SERVICES.len()],
             calls: HashMap::new(),
+            by_client: Quota::new(CALLS_MAX, CALLS_LEAST),
+            fetches: 0,
             last_tag: 0,
         }
     }
@@ -130,7 +154,12 @@ impl Link {
         }
         self.names = [false; SERVICES.len()];
         self.due = Some(now + self.pause(how));
-        self.calls.drain().map(|(_, call)| call).collect()
+        self.fetches = 0;
+        let calls: Vec<Call> = self.calls.drain().map(|(_, call)| call).collect();
+        for client in calls.iter().filter_map(Call::client) {
+            self.by_client.give(&client, 1);
+        }
+        calls
     }
 
     /// The stream caught up: the list follows its journal. Attempts begin close together again, unless the stream has shown
@@ -195,19 +224,45 @@ impl Link {
     }
 
     pub(crate) fn take_call(&mut self, tag: u32) -> Option<Call> {
-        self.calls.remove(&tag)
+        let call = self.calls.remove(&tag)?;
+        self.uncount(&call);
+        Some(call)
+    }
+
+    fn uncount(&mut self, call: &Call) {
+        self.fetches -= usize::from(matches!(call, Call::ForStream(_))).min(self.fetches);
+        if let Some(client) = call.client() {
+            self.by_client.give(&client, 1);
+        }
+    }
+
+    /// Whether another look-up for a stream may be asked for now.
+    pub(crate) fn may_fetch(&self) -> bool {
+        self.fetches < FETCHES_MAX
+    }
+
+    /// Whether a client has look-ups that are not answered.
+    pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
+        self.by_client.has(client)
     }
 
     /// Forgets unanswered requests that nobody wants answered any more; their answers will be passed over.
     pub(crate) fn forget_calls(&mut self, mut gone: impl FnMut(&Call) -> bool) {
-        self.calls.retain(|_, call| !gone(call));
+        let tags = self.calls.iter().filter(|(_, call)| gone(call));
+        let tags: Vec<u32> = tags.map(|(tag, _)| *tag).collect();
+        for tag in tags {
+            self.take_call(tag);
+        }
     }
 
-    /// A tag for a request of our own; `None` when too many are unanswered.
+    /// A tag for a request of our own; the call comes back when too many of its client are unanswered.
     pub(crate) fn tag(&mut self, call: Call) -> Result<u32, Call> {
-        if self.calls.len() >= CALLS_MAX {
+        if let Some(client) = call.client()
+            && !self.by_client.take(&client, 1)
+        {
             return Err(call);
         }
+        self.fetches += usize::from(matches!(call, Call::ForStream(_)));
         loop {
             self.last_tag = self.last_tag.checked_add(1).unwrap_or(1);
             if !self.calls.contains_key(&self.last_tag) {
@@ -334,16 +389,26 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_unique_and_bounded() {
+    fn tags_are_unique() {
         let mut link = Link::new(Duration::from_secs(1), 1, Instant::now());
-        let first = link.tag(Call::Name(0)).expect("room");
-        let second = link.tag(Call::Name(1)).expect("room");
+        let first = link.tag(Call::Name(0)).expect("a tag");
+        let second = link.tag(Call::Name(1)).expect("a tag");
         assert_ne!(first, second);
-        for _ in 2..CALLS_MAX {
-            link.tag(Call::Name(0)).expect("room");
-        }
-        assert!(link.tag(Call::Name(0)).is_err());
         assert!(matches!(link.take_call(second), Some(Call::Name(1))));
-        assert!(link.tag(Call::Name(0)).is_ok());
+        assert!(link.take_call(second).is_none());
+    }
+
+    #[test]
+    fn look_ups_for_streams_are_few_at_a_time() {
+        let mut link = Link::new(Duration::from_secs(1), 1, Instant::now());
+        let mut tags = Vec::new();
+        while link.may_fetch() {
+            tags.push(link.tag(Call::ForStream(1)).expect("a tag"));
+        }
+        assert_eq!(tags.len(), FETCHES_MAX);
+        link.take_call(tags[0]);
+        assert!(link.may_fetch());
+        link.lost(Lost::Broken, Instant::now());
+        assert_eq!((link.fetches, link.calls_len()), (0, 0));
     }
 }

@@ -12,8 +12,8 @@ use wire::{errno, json_payload};
 use crate::{
     core::{Info, Waiting, finish_json, parse},
     link::Call,
-    peer::{Caller, Refusal, Via},
-    share::CLIENT_ANSWER_BYTES_MAX,
+    peer::{Caller, ClientKey, Refusal, Via},
+    share::{CLIENT_ANSWER_BYTES_MAX, SHORT_LISTING_IDS_MAX},
     streams::{Body, Step},
 };
 
@@ -30,6 +30,13 @@ const WHOLE_HEAD: &[u8] = b"{\"jobs\":[";
 
 // One such answer always fits.
 const _: () = assert!(ANSWER_BYTES_MAX + STEP_BYTES < CLIENT_ANSWER_BYTES_MAX);
+
+/// One row that is sent when there is room.
+#[derive(Debug)]
+pub(crate) struct Row {
+    id: JobId,
+    attrs: Attrs,
+}
 
 /// A listing that is being sent.
 #[derive(Debug)]
@@ -152,7 +159,12 @@ impl Info {
             }
         };
         let held = ids.len();
-        self.shares.take_listing(&client, held)?;
+        if let Err(refusal) = self.shares.take_listing(&client, held) {
+            if !self.shares.is_for_all(&client, held) || !self.drop_unread(&client, held) {
+                return Err(refusal);
+            }
+            self.shares.take_listing(&client, held)?;
+        }
         let listing = Listing {
             ids,
             at: 0,
@@ -164,6 +176,29 @@ impl Info {
             return Err(refusal);
         }
         Ok(())
+    }
+
+    /// Makes room for a listing of `ids` by ending long ones of clients that do not read, those that have not for longest
+    /// first. Whether there is room now.
+    fn drop_unread(&mut self, client: &ClientKey, ids: usize) -> bool {
+        for id in self.streams.unread() {
+            if self.shares.has_room(ids) {
+                return true;
+            }
+            let stream = self.streams.get_mut(id);
+            let is_long = stream.is_some_and(|stream| {
+                stream.caller.key() != *client
+                    && matches!(&stream.body, Body::Listing(listing) if listing.ids.len() > SHORT_LISTING_IDS_MAX)
+            });
+            if is_long && let Some(stream) = self.streams.take(id) {
+                let text = "this listing was not read, and others needed its room; ask again";
+                self.out
+                    .refuse(&stream.caller, &Refusal::new(errno::EAGAIN, text));
+                self.closed(id, &stream);
+                self.listings_dropped += 1;
+            }
+        }
+        self.shares.has_room(ids)
     }
 
     /// Sends the next rows of a listing.
@@ -219,6 +254,12 @@ impl Info {
                 if listing.at < listing.ids.len() {
                     return Ok(Step::More);
                 }
+                // Nothing matches in a list that may not be the whole truth: then that is said.
+                if !*begun && !self.is_whole_and_fresh() {
+                    let mut out = b"{\"jobs\":[],\"version\":1".to_vec();
+                    self.write_freshness(&mut out);
+                    self.out.respond(caller, Some(finish_json(out)));
+                }
                 self.out.end(caller);
             }
             How::Whole { out, held } => {
@@ -250,6 +291,7 @@ impl Info {
                 let mut answer = std::mem::take(out);
                 answer.push(b']');
                 self.write_freshness(&mut answer);
+                self.out.make_room(caller.via, answer.len());
                 self.out.respond(caller, Some(finish_json(answer)));
             }
         }
@@ -295,16 +337,24 @@ impl Info {
         attrs: Attrs,
     ) -> Result<(), Refusal> {
         if waiters::is_ripe(self.projection.jobs(), id, states) {
-            return self.answer_id(&caller, id, &attrs);
+            return self.answer_id(&caller, id, attrs);
+        }
+        let client = caller.key();
+        if !self.waits.take(&client, 1) {
+            return Err(Refusal::new(
+                errno::EAGAIN,
+                "too many requests wait for a job, try again later",
+            ));
         }
         let waiting = Waiting {
             was_listed: self.projection.jobs().get(id).is_some(),
-            caller,
+            caller: caller.kept(),
             attrs,
         };
-        self.waiters
-            .add(id, states, waiting)
-            .map_err(|full| Refusal::new(errno::EAGAIN, full.to_string()))
+        self.waiters.add(id, states, waiting).map_err(|full| {
+            self.waits.give(&client, 1);
+            Refusal::new(errno::EAGAIN, full.to_string())
+        })
     }
 
     /// The list does not hold the job. A request that came down the connection of the journal stream was answered from a
@@ -326,7 +376,7 @@ impl Info {
             );
             return Err(Refusal::new(errno::EAGAIN, text));
         }
-        let call = Call::Exists(Box::new((id, states, attrs, caller.clone())));
+        let call = Call::Exists(Box::new((id, states, attrs, caller.kept())));
         self.look_up(call, id, &[])
             .map_err(|_| Refusal::new(errno::EAGAIN, "too many look-ups are open, try again later"))
     }
@@ -346,18 +396,32 @@ impl Info {
         }
     }
 
-    /// Answers `list-id`.
+    /// Answers `list-id`: at once, or when there is room.
     pub(crate) fn answer_id(
-        &self,
+        &mut self,
         caller: &Caller,
         id: JobId,
-        attrs: &Attrs,
+        attrs: Attrs,
     ) -> Result<(), Refusal> {
+        if self.out.has_room(caller.via) {
+            return self.write_id(caller, id, &attrs);
+        }
+        self.open(caller, Body::Row(Row { id, attrs })).map(|_| ())
+    }
+
+    pub(crate) fn step_row(&mut self, caller: &Caller, row: &Row) -> Step {
+        if let Err(refusal) = self.write_id(caller, row.id, &row.attrs) {
+            self.out.refuse(caller, &refusal);
+        }
+        Step::Done
+    }
+
+    fn write_id(&self, caller: &Caller, id: JobId, attrs: &Attrs) -> Result<(), Refusal> {
         let record = self
             .projection
             .jobs()
             .get(id)
-            .ok_or(Refusal::bare(errno::ENOENT))?;
+            .ok_or_else(|| self.absent(caller, id))?;
         if !self.may_see(caller, record.job().userid) {
             return Err(Refusal::bare(errno::ENOENT));
         }

@@ -24,6 +24,8 @@ use crate::{
 
 /// Most keys in one request.
 const KEYS_MAX: usize = 64;
+/// Longest key or path. Those that mean something are shorter.
+pub(crate) const KEY_LEN_MAX: usize = 256;
 /// Keys the job-manager has.
 const STORED: [&str; 4] = ["jobspec", "J", "R", "eventlog"];
 
@@ -120,6 +122,10 @@ impl Info {
         if ask.keys.len() > KEYS_MAX {
             return Err(Refusal::payload(format_args!("more than {KEYS_MAX} keys")));
         }
+        if ask.keys.iter().any(|key| key.len() > KEY_LEN_MAX) {
+            let text = format!("keys: expected at most {KEY_LEN_MAX} bytes each");
+            return Err(Refusal::payload(text));
+        }
         self.lookups += 1;
         let mut keys: Vec<String> = Vec::with_capacity(ask.keys.len());
         for key in ask.keys {
@@ -185,7 +191,7 @@ impl Info {
         }
         let stored: Vec<String> = stored.into_iter().map(str::to_owned).collect();
         let wanted = Wanted {
-            caller: caller.clone(),
+            caller: caller.kept(),
             id,
             keys,
             flags,

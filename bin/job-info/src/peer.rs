@@ -20,6 +20,10 @@ pub(crate) const OUT_HIGH_BYTES: usize = 192 << 10;
 const OUT_LOW_BYTES: usize = 64 << 10;
 /// At this much a peer that does not read loses its connection.
 const OUT_BYTES_MAX: usize = 64 << 20;
+/// Most bytes that all clients of our own socket together may have unread when a large frame is to be sent to one of them.
+const DIRECT_BYTES_MAX: usize = 128 << 20;
+/// A frame from this on is a large one.
+const LARGE_FRAME_BYTES: usize = 1 << 20;
 const _: () = assert!(OUT_LOW_BYTES < OUT_HIGH_BYTES && OUT_HIGH_BYTES < OUT_BYTES_MAX);
 
 /// The bounds of every way out.
@@ -38,11 +42,33 @@ pub(crate) enum Via {
     Direct(ConnId),
 }
 
-/// One client, however many requests it has.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// One client, however many requests it has. Made for each request, and kept: so it is small, and holds on to no read buffer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClientKey {
     pub(crate) via: Via,
-    hop: Option<Bytes>,
+    hop: Option<Hop>,
+}
+
+/// Bytes of a hop that need no memory of their own: all that the broker writes.
+const HOP_SHORT: usize = 39;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Hop {
+    Short(u8, [u8; HOP_SHORT]),
+    Long(Box<[u8]>),
+}
+
+impl Hop {
+    fn new(bytes: &[u8]) -> Self {
+        let mut short = [0; HOP_SHORT];
+        match (short.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
+            (Some(room), Ok(length)) => {
+                room.copy_from_slice(bytes);
+                Hop::Short(length, short)
+            }
+            _ => Hop::Long(bytes.into()),
+        }
+    }
 }
 
 /// A request that is to be answered.
@@ -56,17 +82,33 @@ pub(crate) struct Caller {
 impl ClientKey {
     /// A client of our own socket is its connection, whatever routes it writes: else it would have as many shares of what
     /// is bounded by client as it likes.
-    pub(crate) fn new(via: Via, oldest_hop: Option<Bytes>) -> Self {
+    pub(crate) fn new(via: Via, oldest_hop: Option<&[u8]>) -> Self {
         Self {
             via,
-            hop: oldest_hop.filter(|_| via == Via::Broker),
+            hop: oldest_hop.filter(|_| via == Via::Broker).map(Hop::new),
         }
     }
 }
 
 impl Caller {
     pub(crate) fn key(&self) -> ClientKey {
-        ClientKey::new(self.via, wire::oldest_hop(&self.request.routes).cloned())
+        let hop = wire::oldest_hop(&self.request.routes);
+        ClientKey::new(self.via, hop.map(|hop| &hop[..]))
+    }
+
+    /// The same, in memory of its own: whoever keeps a caller keeps this, not the read buffer it came in.
+    pub(crate) fn kept(&self) -> Caller {
+        let copy = |hop: &Bytes| Bytes::copy_from_slice(hop);
+        let routes = self.request.routes.as_ref();
+        Caller {
+            via: self.via,
+            request: Request {
+                topic: self.request.topic.detached(),
+                payload: None,
+                routes: routes.map(|hops| hops.iter().map(copy).collect()),
+                ..self.request
+            },
+        }
     }
 
     pub(crate) fn cred(&self) -> Cred {
@@ -143,6 +185,37 @@ impl Outlets {
 
     pub(crate) fn close(&mut self, id: ConnId) {
         self.direct.remove(&id);
+    }
+
+    /// A frame of `bytes` is to be sent to a client of our own socket. What all these clients have not read is bounded: those who
+    /// read least lose their connections.
+    pub(crate) fn make_room(&mut self, via: Via, bytes: usize) {
+        if bytes < LARGE_FRAME_BYTES || via == Via::Broker {
+            return;
+        }
+        let mut queued: usize = self.direct.values().map(ConnHandle::queued_bytes).sum();
+        while queued + bytes > DIRECT_BYTES_MAX {
+            let others = self
+                .direct
+                .iter()
+                .filter(|(id, _)| Via::Direct(**id) != via);
+            let worst = others.max_by_key(|(_, handle)| handle.queued_bytes());
+            let Some((id, handle)) = worst.map(|(id, handle)| (*id, handle.clone())) else {
+                return;
+            };
+            let unread = handle.queued_bytes();
+            if unread == 0 {
+                return;
+            }
+            tracing::warn!(
+                conn = id.0,
+                unread,
+                "client dropped: it does not read, and others need the room"
+            );
+            handle.close();
+            self.direct.remove(&id);
+            queued = queued.saturating_sub(unread);
+        }
     }
 
     /// Whether a stream may send.

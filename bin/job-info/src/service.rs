@@ -25,13 +25,15 @@ use crate::{
     Config,
     core::Info,
     link::Lost,
-    peer::{OUT_LIMITS, Via},
+    peer::{ClientKey, OUT_LIMITS, Via},
 };
 
 /// Longest time that incoming messages are handled before streams send.
 const HANDLE_SLICE: Duration = Duration::from_millis(1);
 /// How long the broker may take to let us in.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
+/// Connections to our own socket at a time. Each may have a little unread.
+const CONNECTIONS_MAX: usize = 4096;
 /// Permissions of our own socket: who gets in is decided by the peer's user id.
 const SOCKET_MODE: u32 = 0o777;
 
@@ -217,9 +219,7 @@ fn take_inbound(info: &mut Info, inbound: Inbound) {
                 tracing::info!(conn = conn.0, %reason, "client dropped");
             }
             info.out.close(conn);
-            info.forget(|caller| caller.via == Via::Direct(conn));
-            info.streams
-                .forget_clients(|client| client.via == Via::Direct(conn));
+            info.forget_client(&ClientKey::new(Via::Direct(conn), None), |_| true);
         }
     }
 }
@@ -246,6 +246,7 @@ impl Direct {
         };
         let limits = ServerConfig {
             outbox: OUT_LIMITS,
+            connections_max: CONNECTIONS_MAX,
             ..ServerConfig::default()
         };
         let (server, inbound) = server::serve(listener, limits, policy);

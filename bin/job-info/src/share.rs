@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!                        one client                                     all clients
-//!  ids of listings       4 Mi, or one listing that is longer            32 Mi
+//!  ids of listings       4 Mi, or one listing that is longer            16 Mi, or one listing that is longer
 //!  long listings         64                                             (as many as have ids)
 //!  bytes of answers      64 MiB                                         256 MiB
 //! ```
 //! What does not fit is refused with EAGAIN and the bound; nothing is taken then. Whoever took something gives the same
-//! back when its stream is closed.
+//! back when its stream is closed. Before a listing is refused because of what others hold, listings of clients that do not read
+//! are ended (`list.rs`): they must not keep others waiting.
 
 use std::collections::HashMap;
 
@@ -18,7 +19,7 @@ use crate::peer::{ClientKey, Refusal};
 /// Most ids held by the listings of one client, unless it is one listing alone.
 pub(crate) const CLIENT_IDS_MAX: usize = 4 << 20;
 /// Most ids held by all listings together.
-pub(crate) const IDS_MAX: usize = 32 << 20;
+pub(crate) const IDS_MAX: usize = 16 << 20;
 /// Most long listings one client may have open.
 pub(crate) const CLIENT_LISTINGS_MAX: usize = 64;
 /// A listing of more ids than this is a long one. Shorter ones are streams like others.
@@ -62,6 +63,21 @@ impl Shares {
         Err(too_many_ids())
     }
 
+    /// Whether all clients together leave room for a listing of `ids`.
+    pub(crate) fn has_room(&self, ids: usize) -> bool {
+        self.ids == 0 || self.ids + ids <= IDS_MAX
+    }
+
+    /// Whether it is others who keep a listing of `ids` from being taken.
+    pub(crate) fn is_for_all(&self, client: &ClientKey, ids: usize) -> bool {
+        !self.has_room(ids) && self.share(client).ids == 0
+    }
+
+    /// Ids held by all listings.
+    pub(crate) fn ids(&self) -> usize {
+        self.ids
+    }
+
     /// Takes room for a listing of `ids`.
     pub(crate) fn take_listing(&mut self, client: &ClientKey, ids: usize) -> Result<(), Refusal> {
         let share = self.share(client);
@@ -75,7 +91,7 @@ impl Shares {
         if share.ids > 0 && share.ids + ids > CLIENT_IDS_MAX {
             return Err(too_many_ids());
         }
-        if self.ids + ids > IDS_MAX {
+        if !self.has_room(ids) {
             return Err(refused(format!(
                 "the listings that are being sent to all clients hold {IDS_MAX} jobs, the most they may; try again later"
             )));
@@ -143,13 +159,11 @@ fn too_many_ids() -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::peer::Via;
 
     fn client(name: &'static str) -> ClientKey {
-        ClientKey::new(Via::Broker, Some(Bytes::from_static(name.as_bytes())))
+        ClientKey::new(Via::Broker, Some(name.as_bytes()))
     }
 
     fn text(result: Result<(), Refusal>) -> String {
@@ -186,10 +200,7 @@ mod tests {
     #[test]
     fn a_connection_of_our_own_socket_is_one_client_whatever_routes_it_writes() {
         let of = |conn, hop: &'static str| {
-            ClientKey::new(
-                Via::Direct(rpc::ConnId(conn)),
-                Some(Bytes::from_static(hop.as_bytes())),
-            )
+            ClientKey::new(Via::Direct(rpc::ConnId(conn)), Some(hop.as_bytes()))
         };
         assert_eq!(of(1, "a"), of(1, "b"));
         assert_ne!(of(1, "a"), of(2, "a"));
@@ -202,7 +213,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             assert!(shares.take_listing(&client(name), IDS_MAX / 4).is_ok());
         }
-        assert!(text(shares.take_listing(&client("e"), 1)).contains("33554432"));
+        assert!(text(shares.take_listing(&client("e"), 1)).contains("16777216"));
         shares.give_listing(&client("a"), IDS_MAX / 4);
         assert!(shares.take_listing(&client("e"), 1).is_ok());
     }

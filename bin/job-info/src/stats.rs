@@ -1,6 +1,7 @@
 //! `job-list.job-stats`, once or followed, and `stats-get` of both services.
 //!
-//! A followed `job-stats` is answered at once, then again whenever a job changed, at most every [`STATS_INTERVAL`].
+//! A followed `job-stats` is answered at once, then again whenever a job changed, at most every [`STATS_INTERVAL`]. Followers are
+//! told in rounds, so that a batch costs the same however many there are.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,8 @@ const ASIDE_NAMED_MAX: usize = 32;
 /// A followed `job-stats`.
 #[derive(Debug, Default)]
 pub(crate) struct StatsWatch {
-    sent: Option<Instant>,
-    pub(crate) dirty: bool,
+    /// When it was answered last, and the revision it was shown.
+    sent: Option<(Instant, u64)>,
 }
 
 struct Answer<'a>(&'a Info);
@@ -48,7 +49,9 @@ impl Info {
         if caller.request.is_streaming() {
             return self
                 .open(caller, Body::Stats(StatsWatch::default()))
-                .map(|id| self.stats_watchers.push(id));
+                .map(|id| {
+                    self.stats_watchers.insert(id);
+                });
         }
         self.out.respond(caller, Some(json_payload(&Answer(self))));
         Ok(())
@@ -68,17 +71,13 @@ impl Info {
         now: Instant,
     ) -> Step {
         match watch.sent {
-            Some(sent) if !watch.dirty || now.duration_since(sent) < STATS_INTERVAL => {
-                if watch.dirty {
-                    self.stats_due_at(sent + STATS_INTERVAL);
-                }
+            Some((_, revision)) if revision == self.stats_revision => {}
+            Some((sent, _)) if now.duration_since(sent) < STATS_INTERVAL => {
+                self.stats_due_at(sent + STATS_INTERVAL);
             }
             _ => {
                 self.out.respond(caller, Some(json_payload(&Answer(self))));
-                *watch = StatsWatch {
-                    sent: Some(now),
-                    dirty: false,
-                };
+                watch.sent = Some((now, self.stats_revision));
             }
         }
         Step::Idle
@@ -90,24 +89,10 @@ impl Info {
 
     /// Something changed: followers get another answer, each in its time.
     pub(crate) fn stats_changed(&mut self, now: Instant) {
-        if self.stats_watchers.is_empty() {
-            return;
-        }
-        let watchers = std::mem::take(&mut self.stats_watchers);
-        let mut due: Option<Instant> = None;
-        for &id in &watchers {
-            let Some(stream) = self.streams.get_mut(id) else {
-                continue;
-            };
-            if let Body::Stats(watch) = &mut stream.body {
-                watch.dirty = true;
-                let at = watch.sent.map_or(now, |sent| sent + STATS_INTERVAL);
-                due = Some(due.map_or(at, |due| due.min(at)));
-            }
-        }
-        self.stats_watchers = watchers;
-        if let Some(at) = due {
-            self.stats_due_at(at);
+        self.stats_revision += 1;
+        if !self.stats_watchers.is_empty() {
+            let round = self.stats_told.map(|told| told + STATS_INTERVAL);
+            self.stats_due_at(round.map_or(now, |round| round.max(now)));
         }
     }
 
@@ -117,6 +102,7 @@ impl Info {
             return;
         }
         self.stats_due = None;
+        self.stats_told = Some(now);
         for id in self.stats_watchers.clone() {
             self.streams.wake(id);
         }
@@ -159,6 +145,7 @@ impl Info {
             "held": self.hold.len(),
             "waiting": self.waiters.len(),
             "streams": self.streams.len(),
+            "listings": {"ids": self.shares.ids(), "dropped": self.listings_dropped},
             "connects": self.link.attempts,
             "heap_bytes": jobs.heap_bytes(),
             "set_aside": {"count": aside.len(), "jobs": named},
@@ -180,7 +167,7 @@ impl Info {
                 Body::Log(_) => watchers += 1,
                 Body::Guest(_) => guests += 1,
                 Body::Update(_) => updates += 1,
-                Body::Listing(_) | Body::Stats(_) | Body::Lookup(_) => {}
+                Body::Listing(_) | Body::Stats(_) | Body::Lookup(_) | Body::Row(_) => {}
             }
         }
         let answer = json!({
@@ -190,6 +177,7 @@ impl Info {
             "update_lookups": self.update_lookups,
             "update_watchers": updates,
             "calls": self.link.calls_len(),
+            "waiting_watchers": self.fetch_queue.len(),
             "guest_reads": self.reads.len(),
         });
         self.out.respond(caller, Some(json_payload(&answer)));

@@ -8,15 +8,16 @@
 //! ```
 //! A stream holds a place (ids and an index, an offset, an event number), never a queue of what it has still to say beyond
 //! a small bound. A paused client's streams stay where they are. Every step is short, and steps take turns, so a listing
-//! of everything does not delay anybody's first page.
+//! of everything does not delay anybody's first page. What is done for one client touches that client's streams only.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
     guest::GuestWatch,
     guest_read::GuestRead,
-    list::Listing,
+    list::{Listing, Row},
     peer::{Caller, ClientKey, Via},
+    quota::Quota,
     stats::StatsWatch,
     update::UpdateWatch,
     watch::LogWatch,
@@ -24,8 +25,8 @@ use crate::{
 
 /// Most open streams.
 pub(crate) const STREAMS_MAX: usize = 65_536;
-/// Most open streams of one client.
-pub(crate) const STREAMS_PER_CLIENT_MAX: usize = 8192;
+/// Streams that each client may have open, while there are any.
+const STREAMS_LEAST: usize = 4;
 
 /// One stream, for as long as it is open.
 pub(crate) type StreamId = u64;
@@ -52,27 +53,58 @@ pub(crate) enum Body {
     Update(UpdateWatch),
     /// Not followed: an answer that takes a while to read.
     Lookup(Box<GuestRead>),
+    /// Not followed: one row, to be written when there is room.
+    Row(Row),
 }
 
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) caller: Caller,
     pub(crate) body: Body,
+    client: ClientKey,
     queued: bool,
+    blocked: bool,
+    paused: bool,
+}
+
+impl Stream {
+    /// Its client is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
 }
 
 /// All open streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Streams {
     by_id: HashMap<StreamId, Stream>,
-    per_client: HashMap<ClientKey, usize>,
+    by_client: HashMap<ClientKey, BTreeSet<StreamId>>,
+    quota: Quota,
     ready: VecDeque<StreamId>,
     fresh: VecDeque<StreamId>,
     fresh_last: bool,
-    blocked: Vec<StreamId>,
-    blocked_direct: Vec<StreamId>,
-    paused: HashSet<ClientKey>,
+    blocked: HashMap<Via, BTreeSet<StreamId>>,
+    /// Paused clients, and which pause it was.
+    paused: HashMap<ClientKey, u64>,
+    pauses: u64,
     last: StreamId,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            by_id: HashMap::new(),
+            by_client: HashMap::new(),
+            quota: Quota::new(STREAMS_MAX, STREAMS_LEAST),
+            ready: VecDeque::new(),
+            fresh: VecDeque::new(),
+            fresh_last: false,
+            blocked: HashMap::new(),
+            paused: HashMap::new(),
+            pauses: 0,
+            last: 0,
+        }
+    }
 }
 
 impl Streams {
@@ -81,20 +113,26 @@ impl Streams {
     }
 
     /// Opens a stream, ready to send. `None`: no room for another.
-    pub(crate) fn open(&mut self, caller: Caller, body: Body) -> Option<StreamId> {
-        let key = caller.key();
-        let of_client = self.per_client.get(&key).copied().unwrap_or(0);
-        if self.by_id.len() >= STREAMS_MAX || of_client >= STREAMS_PER_CLIENT_MAX {
+    pub(crate) fn open(&mut self, caller: &Caller, body: Body) -> Option<StreamId> {
+        let client = caller.key();
+        if !self.quota.take(&client, 1) {
             return None;
         }
-        self.per_client.insert(key, of_client + 1);
+        let paused = self.paused.contains_key(&client);
         self.last += 1;
+        self.by_client
+            .entry(client.clone())
+            .or_default()
+            .insert(self.last);
         self.by_id.insert(
             self.last,
             Stream {
-                caller,
+                caller: caller.kept(),
                 body,
+                client,
                 queued: true,
+                blocked: false,
+                paused,
             },
         );
         self.fresh.push_back(self.last);
@@ -109,12 +147,19 @@ impl Streams {
         self.by_id.iter_mut().map(|(id, stream)| (*id, stream))
     }
 
-    /// The stream gets its turn.
-    pub(crate) fn wake(&mut self, id: StreamId) {
-        if let Some(stream) = self.by_id.get_mut(&id).filter(|stream| !stream.queued) {
+    /// The stream gets its turn; while there is no room on its way, when there is. Whether it is there and not paused.
+    pub(crate) fn wake(&mut self, id: StreamId) -> bool {
+        let Some(stream) = self.by_id.get_mut(&id) else {
+            return false;
+        };
+        if stream.paused {
+            return false;
+        }
+        if !stream.queued && !stream.blocked {
             stream.queued = true;
             self.ready.push_back(id);
         }
+        true
     }
 
     /// All get their turn.
@@ -131,7 +176,7 @@ impl Streams {
 
     /// Whether some wait for room on the broker's connection.
     pub(crate) fn has_blocked(&self) -> bool {
-        !self.blocked.is_empty()
+        self.blocked.contains_key(&Via::Broker)
     }
 
     /// Takes the next stream whose turn it is out; give it back with [`Streams::put_back`] or drop it.
@@ -141,7 +186,7 @@ impl Streams {
                 continue;
             };
             stream.queued = false;
-            if self.paused.contains(&stream.caller.key()) {
+            if stream.paused {
                 continue;
             }
             return self.by_id.remove(&id).map(|stream| (id, stream));
@@ -162,7 +207,7 @@ impl Streams {
 
     pub(crate) fn put_back(&mut self, id: StreamId, stream: Stream, step: Step) {
         if step == Step::Done {
-            self.uncount(&stream.caller.key());
+            self.uncount(id, &stream);
             return;
         }
         self.by_id.insert(id, stream);
@@ -172,73 +217,96 @@ impl Streams {
     }
 
     /// There is no room on its way: it waits for [`Streams::unblock`].
-    pub(crate) fn block(&mut self, id: StreamId, stream: Stream) {
-        match stream.caller.via {
-            Via::Broker => self.blocked.push(id),
-            Via::Direct(_) => self.blocked_direct.push(id),
-        }
+    pub(crate) fn block(&mut self, id: StreamId, mut stream: Stream) {
+        stream.blocked = true;
+        self.blocked
+            .entry(stream.caller.via)
+            .or_default()
+            .insert(id);
         self.by_id.insert(id, stream);
     }
 
-    /// There is room again on the broker's connection, or on some of our own socket's.
+    /// There is room again on this way.
     pub(crate) fn unblock(&mut self, via: Via) {
-        let blocked = match via {
-            Via::Broker => &mut self.blocked,
-            Via::Direct(_) => &mut self.blocked_direct,
-        };
-        for id in std::mem::take(blocked) {
+        for id in self.blocked.remove(&via).unwrap_or_default() {
+            if let Some(stream) = self.by_id.get_mut(&id) {
+                stream.blocked = false;
+            }
             self.wake(id);
         }
-    }
-
-    /// Whether a client has a stream open.
-    pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
-        self.per_client.contains_key(client)
     }
 
     /// Takes one stream out.
     pub(crate) fn take(&mut self, id: StreamId) -> Option<Stream> {
         let stream = self.by_id.remove(&id)?;
-        self.uncount(&stream.caller.key());
+        self.uncount(id, &stream);
         Some(stream)
     }
 
     /// Stops sending to a client.
     pub(crate) fn pause(&mut self, client: ClientKey) {
-        for stream in self
-            .by_id
-            .values_mut()
-            .filter(|stream| stream.caller.key() == client)
-        {
+        for id in self.by_client.get(&client).into_iter().flatten() {
+            let Some(stream) = self.by_id.get_mut(id) else {
+                continue;
+            };
+            stream.paused = true;
             if let Body::Log(watch) = &mut stream.body {
                 watch.drop_buffered();
             }
         }
-        self.paused.insert(client);
+        self.pauses += 1;
+        self.paused.entry(client).or_insert(self.pauses);
     }
 
     /// Goes on sending to a client.
     pub(crate) fn resume(&mut self, client: &ClientKey) {
-        if self.paused.remove(client) {
-            let ids: Vec<StreamId> = self
-                .by_id
-                .iter()
-                .filter(|(_, stream)| stream.caller.key() == *client)
-                .map(|(id, _)| *id)
-                .collect();
+        if self.paused.remove(client).is_some() {
+            let ids = self.by_client.get(client).cloned().unwrap_or_default();
             for id in ids {
+                if let Some(stream) = self.by_id.get_mut(&id) {
+                    stream.paused = false;
+                }
                 self.wake(id);
             }
         }
     }
 
-    pub(crate) fn is_paused(&self, client: &ClientKey) -> bool {
-        self.paused.contains(client)
+    /// Streams of clients that do not read, those paused longest first: what may have to go when others need the room.
+    pub(crate) fn unread(&self) -> Vec<StreamId> {
+        let mut clients: Vec<_> = self
+            .paused
+            .iter()
+            .map(|(client, at)| (*at, client))
+            .collect();
+        clients.sort_unstable();
+        let paused = clients
+            .into_iter()
+            .filter_map(|(_, client)| self.by_client.get(client))
+            .flatten();
+        let blocked = self.blocked.iter();
+        let blocked = blocked.filter(|(via, _)| **via != Via::Broker);
+        let blocked = blocked.flat_map(|(_, ids)| ids);
+        paused.chain(blocked).copied().collect()
     }
 
     /// Forgets whatever was noted of clients that `gone` picks.
     pub(crate) fn forget_clients(&mut self, gone: impl Fn(&ClientKey) -> bool) {
-        self.paused.retain(|client| !gone(client));
+        self.paused.retain(|client, _| !gone(client));
+    }
+
+    /// Forgets whatever was noted of one client.
+    pub(crate) fn forget_client(&mut self, client: &ClientKey) {
+        self.paused.remove(client);
+    }
+
+    /// Takes out the streams of one client that `gone` picks.
+    pub(crate) fn close_of(
+        &mut self,
+        client: &ClientKey,
+        mut gone: impl FnMut(&Stream) -> bool,
+    ) -> Vec<(StreamId, Stream)> {
+        let ids = self.by_client.get(client).cloned().unwrap_or_default();
+        self.close_all(ids, &mut gone)
     }
 
     /// Takes out the streams that `gone` picks.
@@ -246,27 +314,97 @@ impl Streams {
         &mut self,
         mut gone: impl FnMut(&Stream) -> bool,
     ) -> Vec<(StreamId, Stream)> {
-        let ids: Vec<StreamId> = self
-            .by_id
-            .iter()
-            .filter(|(_, stream)| gone(stream))
-            .map(|(id, _)| *id)
-            .collect();
-        ids.into_iter()
-            .filter_map(|id| {
-                let stream = self.by_id.remove(&id)?;
-                self.uncount(&stream.caller.key());
-                Some((id, stream))
-            })
-            .collect()
+        let ids: Vec<StreamId> = self.by_id.keys().copied().collect();
+        self.close_all(ids, &mut gone)
     }
 
-    fn uncount(&mut self, client: &ClientKey) {
-        if let Some(count) = self.per_client.get_mut(client) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_client.remove(client);
+    fn close_all(
+        &mut self,
+        ids: impl IntoIterator<Item = StreamId>,
+        gone: &mut dyn FnMut(&Stream) -> bool,
+    ) -> Vec<(StreamId, Stream)> {
+        let mut closed = Vec::new();
+        for id in ids {
+            if self.by_id.get(&id).is_some_and(&mut *gone)
+                && let Some(stream) = self.take(id)
+            {
+                closed.push((id, stream));
             }
         }
+        closed
+    }
+
+    fn uncount(&mut self, id: StreamId, stream: &Stream) {
+        self.quota.give(&stream.client, 1);
+        if let Some(ids) = self.by_client.get_mut(&stream.client) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_client.remove(&stream.client);
+            }
+        }
+        let via = stream.caller.via;
+        if stream.blocked
+            && let Some(ids) = self.blocked.get_mut(&via)
+        {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.blocked.remove(&via);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use wire::{Request, Topic};
+
+    use super::*;
+
+    fn caller(hop: &'static str) -> Caller {
+        let mut request = Request::new(Topic::from("job-list.job-stats"), None, 1);
+        request.routes = Some(vec![Bytes::from_static(hop.as_bytes())]);
+        Caller {
+            via: Via::Broker,
+            request,
+        }
+    }
+
+    fn open(streams: &mut Streams, hop: &'static str) -> StreamId {
+        let body = Body::Stats(StatsWatch::default());
+        streams.open(&caller(hop), body).expect("room")
+    }
+
+    #[test]
+    fn invariant_7_a_blocked_stream_that_is_woken_again_and_again_is_held_once() {
+        let mut streams = Streams::default();
+        let id = open(&mut streams, "a");
+        let (met, stream) = streams.take_ready().expect("ready");
+        assert_eq!(met, id);
+        streams.block(id, stream);
+        for _ in 0..1000 {
+            streams.wake(id);
+        }
+        assert!(streams.has_blocked() && !streams.has_ready());
+        assert_eq!(streams.blocked[&Via::Broker].len(), 1);
+        streams.unblock(Via::Broker);
+        assert!(streams.has_ready() && streams.blocked.is_empty());
+        let (id, stream) = streams.take_ready().expect("ready");
+        streams.block(id, stream);
+        assert!(streams.take(id).is_some());
+        assert!(!streams.has_blocked() && streams.by_client.is_empty());
+    }
+
+    #[test]
+    fn those_paused_longest_are_the_first_to_go() {
+        let mut streams = Streams::default();
+        let of: Vec<StreamId> = ["a", "b", "c"].map(|hop| open(&mut streams, hop)).into();
+        for hop in ["c", "a", "c"] {
+            streams.pause(caller(hop).key());
+        }
+        assert_eq!(streams.unread(), [of[2], of[0]]);
+        streams.resume(&caller("c").key());
+        assert_eq!(streams.unread(), [of[0]]);
+        assert!(streams.wake(of[2]) && !streams.wake(of[0]));
     }
 }

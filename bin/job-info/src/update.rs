@@ -10,7 +10,6 @@ use wire::{errno, json_payload};
 
 use crate::{
     core::{Info, parse},
-    link::Call,
     lookup::Stored,
     peer::{Caller, Refusal},
     streams::{Body, Step, StreamId},
@@ -61,6 +60,14 @@ impl UpdateWatch {
             Look::Settled | Look::Due => Look::Due,
             Look::Asked | Look::AskedDue => Look::AskedDue,
         };
+    }
+
+    /// What is to be looked up, if anything is; it counts as asked for.
+    pub(crate) fn begin_look(&mut self) -> Option<(JobId, &'static str)> {
+        (self.look == Look::Due).then(|| {
+            self.look = Look::Asked;
+            (self.id, self.key)
+        })
     }
 
     pub(crate) fn fetch_lost(&mut self) {
@@ -147,18 +154,9 @@ impl Info {
             }
             Some(Ok(_)) | None => {}
         }
-        if watch.look == Look::Due && self.link.up && self.projection.is_live() {
+        if watch.look == Look::Due && self.may_fetch(stream, caller) {
             watch.look = Look::Asked;
-            if self
-                .look_up(Call::ForStream(stream), watch.id, &[watch.key, "eventlog"])
-                .is_err()
-            {
-                self.out.refuse(
-                    caller,
-                    &Refusal::new(errno::EAGAIN, "too many look-ups are open, try again later"),
-                );
-                return Step::Done;
-            }
+            self.fetch(stream, watch.id, &[watch.key, "eventlog"]);
         }
         if self.projection.jobs().get(watch.id).is_none() {
             self.out.refuse(caller, &self.absent(caller, watch.id));

@@ -24,13 +24,15 @@ use crate::{
     core::Info,
     guest::GuestWatch,
     link::Call,
-    lookup::Stored,
+    lookup::{KEY_LEN_MAX, Stored},
     peer::{Caller, Refusal},
     streams::{Body, Step, StreamId},
 };
 
 /// Most bytes of live lines that wait for one client.
-const LIVE_BYTES_MAX: usize = 64 << 10;
+const LIVE_BYTES_MAX: usize = 8 << 10;
+/// Most live lines that wait for one client.
+const LIVE_LINES_MAX: usize = 64;
 /// Most live entries collected while a look-up is under way.
 const COLLECTED_MAX: usize = 256;
 /// Lines sent in one step.
@@ -130,7 +132,11 @@ impl LogWatch {
                 }
                 collected => *collected = None,
             },
-            Mode::Live { .. } if eventlog_seq == 0 || self.live_bytes > LIVE_BYTES_MAX => {
+            Mode::Live { .. }
+                if eventlog_seq == 0
+                    || self.live_bytes > LIVE_BYTES_MAX
+                    || self.live.len() >= LIVE_LINES_MAX =>
+            {
                 self.fall_behind()
             }
             Mode::Live { upto } => {
@@ -203,6 +209,10 @@ impl Info {
         if !caller.request.is_streaming() {
             let text = "eventlog-watch request rejected without streaming RPC flag";
             return Err(Refusal::new(errno::EPROTO, text));
+        }
+        if ask.path.len() > KEY_LEN_MAX {
+            let text = format!("path: expected at most {KEY_LEN_MAX} bytes");
+            return Err(Refusal::payload(text));
         }
         let sentinel = ask.flags & WATCH_SENTINEL != 0;
         let wait = ask.flags & WATCH_WAITCREATE != 0;
@@ -279,21 +289,59 @@ impl Info {
             watch.sentinel = false;
             self.out.respond(caller, None);
         }
-        if matches!(watch.mode, Mode::Behind) && self.link.up && self.projection.is_live() {
+        if matches!(watch.mode, Mode::Behind) && self.may_fetch(stream, caller) {
             watch.mode = Mode::Fetching(Some(Vec::new()));
-            if self
-                .look_up(Call::ForStream(stream), watch.id, &["eventlog"])
-                .is_err()
-            {
-                watch.mode = Mode::Behind;
-                self.out.refuse(
-                    caller,
-                    &Refusal::new(errno::EAGAIN, "too many look-ups are open, try again later"),
-                );
-                return Step::Done;
-            }
+            self.fetch(stream, watch.id, &["eventlog"]);
         }
         Step::Idle
+    }
+
+    /// Whether a stream may ask the job-manager now. If others must be answered first, it waits its turn.
+    pub(crate) fn may_fetch(&mut self, stream: StreamId, caller: &Caller) -> bool {
+        if !self.link.up || !self.projection.is_live() {
+            return false;
+        }
+        if self.link.may_fetch() && self.fetch_queue.is_empty() {
+            return true;
+        }
+        self.fetch_queue.add(stream, caller.key());
+        false
+    }
+
+    /// Asks the job-manager for a stream. If the connection is gone, the stream hears of it when that is noticed.
+    pub(crate) fn fetch(&mut self, stream: StreamId, id: JobId, keys: &[&str]) {
+        if self.look_up(Call::ForStream(stream), id, keys).is_err() {
+            self.fetch_lost(stream);
+        }
+    }
+
+    /// A look-up for a stream is answered: the next ones get their turn.
+    fn next_fetch(&mut self) {
+        while self.link.may_fetch()
+            && let Some(stream) = self.fetch_queue.pop()
+        {
+            // A paused one asks again when it goes on.
+            let Some(open) = self
+                .streams
+                .get_mut(stream)
+                .filter(|open| !open.is_paused())
+            else {
+                continue;
+            };
+            match &mut open.body {
+                Body::Log(watch) if matches!(watch.mode, Mode::Behind) => {
+                    watch.mode = Mode::Fetching(Some(Vec::new()));
+                    let id = watch.id;
+                    self.fetch(stream, id, &["eventlog"]);
+                }
+                Body::Update(watch) => {
+                    if let Some((id, key)) = watch.begin_look() {
+                        self.fetch(stream, id, &[key, "eventlog"]);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 
     /// The connection went away while a stream's look-up was under way: it asks again when there is one.
@@ -315,6 +363,7 @@ impl Info {
                 format!("answer of the job-manager: {error}"),
             )),
         };
+        self.next_fetch();
         let Some(stream) = self.streams.get_mut(id) else {
             return;
         };
@@ -337,9 +386,8 @@ impl Info {
             }
             (Err(_), _) => {}
         }
-        let key = stream.caller.key();
-        if self.streams.is_paused(&key)
-            && let Some(Body::Log(watch)) = self.streams.get_mut(id).map(|stream| &mut stream.body)
+        if stream.is_paused()
+            && let Body::Log(watch) = &mut stream.body
         {
             watch.drop_buffered();
         }

@@ -49,7 +49,8 @@ impl Kind {
 #[test]
 fn fault_every_key_of_the_wrong_type_is_refused_by_name_in_every_method() {
     use Kind::{Integer, Natural, Object, Real, Text, Texts};
-    let methods: [(&str, Value, &[(&str, Kind)]); 11] = [
+    type Keys = &'static [(&'static str, Kind)];
+    let methods: [(&str, Value, Keys); 11] = [
         (
             "job-list.list",
             json!({"max_entries":0,"attrs":[],"userid":0,"states":0,"results":0}),

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::jobs::Jobs;
 
 /// Most waits held at a time, of all clients together.
-pub const WAITS_MAX: usize = 16_384;
+pub const WAITS_MAX: usize = 65_536;
 
 /// No room for another wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
