@@ -169,6 +169,64 @@ async fn a_shepherd_killed_at_any_step_leaves_no_second_run_no_lost_slot_and_an_
     }
 }
 
+/// One shepherd of two is killed: the parts are claimed apart, each runs at most once, and the job has one end.
+#[tokio::test]
+async fn a_shepherd_of_a_job_on_two_nodes_killed_at_any_step_leaves_no_second_run_and_no_lost_slot()
+{
+    for (step, is_lost) in [
+        ("after-mkdir", false),
+        ("after-claim", false),
+        ("after-reserve", false),
+        ("after-executing", true),
+        ("after-exec", true),
+        ("before-status", true),
+        ("after-status", false),
+    ] {
+        let mut world = World::without_engine(&["-s", "2", "--cores", "0"]);
+        let once = world.path("died");
+        let value = format!("{step}@{}", once.display());
+        world.set_environment("WEIR_SHEPHERD_DIE_AT", &value);
+        world.start_engine();
+        world.greet(&[]).await;
+        world.until_online("0-1").await;
+        let on_two = |world: &World, script: &str| {
+            let mut jobspec = world.script(script);
+            let slot = jobspec["resources"][0].take();
+            jobspec["resources"] = json!([{"type": "node", "count": 2, "with": [slot]}]);
+            jobspec
+        };
+        let jobspec = on_two(&world, "echo $WEIR_TASK_RANK >> runs; exit 3");
+        let r = world.alloc(1, &jobspec).await;
+        world.start(1, &jobspec, &r, false, &ENVIRONMENT());
+        let told = world.told(1).await;
+        assert!(once.exists(), "{step}: nobody died");
+        let lost = told
+            .iter()
+            .any(|word| word.starts_with("exception exec: lost:"));
+        assert_eq!(lost, is_lost, "{step}: {told:?}");
+        assert_eq!(
+            told.last().unwrap(),
+            "finish 768",
+            "{step}: of the part that ended"
+        );
+        let runs = world.read("runs");
+        for rank in ["0", "1"] {
+            let met = runs.lines().filter(|line| *line == rank).count();
+            assert!(
+                met <= 1 && (is_lost || met == 1),
+                "{step}: {rank} ran {met} times"
+            );
+        }
+        world.free(1, &r);
+        let jobspec = on_two(&world, "exit 0");
+        assert_eq!(
+            world.run(2, &jobspec).await,
+            ["start", "finish 0"],
+            "{step}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_job_given_out_before_the_machine_was_restarted_is_lost_and_not_begun() {
     let mut world = World::new(&["--cores", "0"]).await;
