@@ -202,6 +202,8 @@ def main():
     command, name = sys.argv[1:3]
     if command == "pid":
         print(of(name))
+    elif command == "find":
+        print(*find(name), sep="\n", end="\n" if find(name) else "")
     elif command == "kill9":
         print(*kill9(name))
     elif command == "fds":

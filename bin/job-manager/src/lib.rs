@@ -22,7 +22,9 @@
 //! | `purge.rs` | searches for jobs that ended, and the files of purged ones |
 
 #[cfg(feature = "sabotage")]
-compile_error!("the feature sabotage is for crates/sim, which breaks what it compiles; no daemon is built with it");
+compile_error!(
+    "the feature sabotage is for crates/sim, which breaks what it compiles; no daemon is built with it"
+);
 
 mod asked;
 #[cfg(test)]
@@ -110,6 +112,9 @@ pub enum Stop {
     /// Something must be mended before it can start; one line says what.
     #[error("{0}")]
     CannotStart(String),
+    /// It was asked to shut the instance down.
+    #[error("the instance was shut down")]
+    ShutDown,
     /// It had to stop; it may be started again.
     #[error("{0}")]
     Failed(String),
@@ -167,5 +172,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     // Nobody is let in any more, and the socket's file goes.
     drop(server);
     stop::stop(shell, news, ended.is_ok()).await;
-    ended.map_err(|error| Stop::Failed(format!("{error:#}")))
+    match ended {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Stop::ShutDown),
+        Err(error) => Err(Stop::Failed(format!("{error:#}"))),
+    }
 }

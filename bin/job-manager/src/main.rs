@@ -1,6 +1,7 @@
 //! `weir-job-manager`: arguments, tracing and the exit code. What it does is in the library beside it.
 use clap::Parser;
 use job_manager::{Config, Retention, Stop};
+use protocol::shutdown::STATUS_SHUT_DOWN;
 use std::process::ExitCode;
 
 const NAME: &str = "weir-job-manager";
@@ -10,7 +11,7 @@ const NAME: &str = "weir-job-manager";
 /// Owns the instance's socket and is its only writer. `weir start` runs it together with weir-job-info and weir-job-runner; run
 /// it by hand only to look at it alone.
 ///
-/// Exit status: 0 after SIGTERM or SIGINT; 78 when it cannot start until something is mended (the state directory is in use,
+/// Exit status: 0 after SIGTERM or SIGINT; 3 after 'weir shutdown'; 78 when it cannot start until something is mended (the state directory is in use,
 /// not writable, or of a newer schema; the socket path is too long; an argument is wrong), with one line that says what; 1 when it had to
 /// stop (a failed write to the store), after which it may simply be started again.
 #[derive(Parser, Debug)]
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
     daemon::run(NAME, async {
         match job_manager::run(config, daemon::signals()).await {
             Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(Stop::ShutDown) => Ok(ExitCode::from(STATUS_SHUT_DOWN)),
             Err(Stop::CannotStart(text)) => Err((daemon::STATUS_CONFIG, text)),
             Err(Stop::Failed(text)) => Err((1, text)),
         }

@@ -97,7 +97,10 @@ impl Shell {
             noresponse: !request.expects_response(),
         };
         if request.expects_response() {
-            let may_wait_long = matches!(request.topic.method(), "wait" | "idle" | "drain");
+            let may_wait_long = matches!(
+                request.topic.method(),
+                "wait" | "idle" | "drain" | "shutdown"
+            );
             if may_wait_long {
                 request = detached(&request);
             }
@@ -224,14 +227,12 @@ fn is_taken_always(topic: &str) -> bool {
             | "job-manager.sched-ready"
             | "job-manager.exec-hello"
             | "job-manager.disconnect"
+            | "job-manager.shutdown"
+            | "job-manager.shutdown-cancel"
             | "job-manager.stats-get"
     )
 }
 
-fn too_many_lookups() -> Answer {
-    let text = "too many look-ups wait; try again later";
-    Err((errno::EAGAIN, Some(text.into())))
-}
 /// Requests that change nothing and may have long answers.
 pub(crate) fn is_read(topic: &str) -> bool {
     matches!(
@@ -253,3 +254,7 @@ pub(crate) fn unread_text() -> String {
     )
 }
 
+fn too_many_lookups() -> Answer {
+    let text = "too many look-ups wait; try again later";
+    Err((errno::EAGAIN, Some(text.into())))
+}

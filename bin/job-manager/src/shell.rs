@@ -104,6 +104,8 @@ pub(crate) struct Shell {
     pub(crate) client_log: ClientLog,
     /// The disk is full.
     pub(crate) no_space: bool,
+    /// Whoever asked for it was told that the instance ends.
+    pub(crate) shut_down: bool,
     /// Requests without an answer that were dropped because their service does not read.
     pub(crate) dropped: u64,
     next_token: u64,
@@ -157,6 +159,7 @@ impl Shell {
             lookups: Asked::default(),
             client_log: ClientLog::default(),
             no_space: false,
+            shut_down: false,
             dropped: 0,
             next_token: 0,
             current: LOCAL,
@@ -281,7 +284,10 @@ impl Shell {
     pub(crate) fn take_out_of_room(&mut self) {
         self.no_space = true;
         for request in self.asked.take_all() {
-            if matches!(request.topic.method(), "wait" | "idle" | "drain") {
+            if matches!(
+                request.topic.method(),
+                "wait" | "idle" | "drain" | "shutdown"
+            ) {
                 // Its connection ends, and it may ask again.
                 continue;
             }
@@ -409,6 +415,7 @@ impl Shell {
                     self.look_up(request);
                 }
             }
+            Action::ShutDown => self.shut_down = true,
             Action::FindKey(key) => self.keys.want(key),
             Action::Find(find) => self.find_ended(find),
             Action::Sweep { batch, jobs } => self.sweep(batch, jobs),

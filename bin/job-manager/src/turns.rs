@@ -35,14 +35,14 @@ pub(crate) struct News {
     pub(crate) found: mpsc::Receiver<Found>,
 }
 
-/// Loops until `shutdown` is ready.
+/// Loops until `shutdown` is ready, or (true) the instance was asked to shut down.
 /// # Errors
 /// The store can be written no more, or the server has stopped.
 pub(crate) async fn turn_for_ever(
     shell: &mut Shell,
     news: &mut News,
     shutdown: impl Future<Output = ()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     tokio::pin!(shutdown);
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -56,7 +56,7 @@ pub(crate) async fn turn_for_ever(
             biased;
             () = &mut shutdown => {
                 waiting.close(shell);
-                return Ok(());
+                return Ok(false);
             }
             event = news.store.recv() => take_store_event(shell, event)?,
             answer = news.found.recv() => {
@@ -84,6 +84,10 @@ pub(crate) async fn turn_for_ever(
             }
         }
         more = shell.end_turn();
+        if shell.shut_down {
+            waiting.close(shell);
+            return Ok(true);
+        }
         tokio::task::yield_now().await;
     }
 }

@@ -71,6 +71,8 @@ pub enum Action {
         /// Whose.
         jobs: Vec<JobId>,
     },
+    /// The instance was asked to end, and who asked was told that it does: end this process, and say so to whoever keeps it running.
+    ShutDown,
     /// This peer broke the protocol, or more cannot be taken from it: close its connection. It has been forgotten already.
     Close {
         /// The connection.

@@ -8,6 +8,7 @@ mod memo;
 mod purge;
 mod queue;
 mod raise;
+pub(crate) mod shutdown;
 mod status;
 mod submit;
 mod urgency;
@@ -62,11 +63,16 @@ pub(crate) fn parse_or_default<'a, T: Deserialize<'a> + Default>(
     }
 }
 
-/// Engines come and go whatever the load: they are few, and what they are sent is bounded by the jobs.
+/// Engines come and go whatever the load, and so may the instance: they are few, and what they are sent is bounded by the jobs.
 fn is_greeting(method: Method) -> bool {
     matches!(
         method,
-        Method::SchedHello | Method::SchedReady | Method::ExecHello | Method::Disconnect
+        Method::SchedHello
+            | Method::SchedReady
+            | Method::ExecHello
+            | Method::Disconnect
+            | Method::Shutdown
+            | Method::ShutdownCancel
     )
 }
 
@@ -156,6 +162,8 @@ impl Manager {
             Method::Drain => self.drain(call),
             Method::AllocQuery => self.alloc_query(),
             Method::ResourceStatus => self.resource_status(),
+            Method::Shutdown => self.shut_down(call),
+            Method::ShutdownCancel => self.cancel_shutdown(call),
             Method::StatsGet => self.stats_get(),
             Method::Purge => self.purge(call),
             Method::PurgeId => self.purge_id(call),

@@ -97,6 +97,7 @@ impl Manager {
     /// A connection is gone.
     pub(crate) fn disconnect(&mut self, sender: Sender) {
         self.waits.forget(sender);
+        self.forget_shutdown(sender);
         if self.sched.sender() == Some(sender) {
             self.sched_gone();
         }

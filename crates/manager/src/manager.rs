@@ -16,6 +16,7 @@ use job::{
 };
 
 use crate::action::{Action, Commit, Refusal};
+use crate::decide::shutdown::Shutdown;
 use crate::decide::wait::Waits;
 use crate::engine::{ExecLink, SchedLink};
 use crate::idmap::IdMap;
@@ -67,6 +68,7 @@ pub struct Manager {
     pub(crate) sched: SchedLink,
     pub(crate) exec: Option<ExecLink>,
     pub(crate) waits: Waits,
+    pub(crate) shutdown: Shutdown,
     pub(crate) purges: Purges,
     pub(crate) pending: Pending,
     pub(crate) turn: Turn,
@@ -137,6 +139,7 @@ impl Manager {
             sched: SchedLink::default(),
             exec: None,
             waits: Waits::default(),
+            shutdown: Shutdown::default(),
             purges: Purges::restored(meta.iter()),
             pending: Pending::new(recovered.newest_seq),
             turn: Turn::default(),

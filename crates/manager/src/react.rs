@@ -32,6 +32,7 @@ impl Manager {
             }
         }
         self.tell_idle();
+        self.tell_shutdown();
     }
 
     /// Does what one job's state owes, and puts it where it belongs in the queue.
@@ -130,13 +131,13 @@ impl Manager {
             self.turn.cancels.clear();
             return;
         };
-        if !self.queues.started() {
+        if !self.starts_jobs() {
             let live: Vec<JobId> = self.queue.live.iter().map(|key| key.id).collect();
             live.into_iter().for_each(|id| self.take_back(id));
         }
         self.tell_priorities(to);
         self.tell_cancels(to);
-        if !self.queues.started() {
+        if !self.starts_jobs() {
             return;
         }
         while self.queue.live.len() + self.sched.cancelling.len() < limit {

@@ -201,6 +201,7 @@ impl Script {
                     std::str::from_utf8(payload).unwrap()
                 )
             }
+            Action::ShutDown => "shut down".to_owned(),
             Action::Ready(Token(token)) => format!("ready {token}"),
             Action::FindKey(key) => {
                 self.keys.push(key.clone());
@@ -280,7 +281,9 @@ impl Script {
                 let found = keys.into_iter().map(|key| {
                     let found = match rest {
                         "" => self.world.disk.find_key(&key),
-                        why => KeyFound::Failed { why: why.to_owned() },
+                        why => KeyFound::Failed {
+                            why: why.to_owned(),
+                        },
                     };
                     (key, found)
                 });
@@ -640,6 +643,7 @@ scripts! {
     row_debug_flag
     row_restart_posts_nothing
     row_exec_cannot_reattach
+    shutdown
     submit_keys
     submit_refusals
     urgency_refusals

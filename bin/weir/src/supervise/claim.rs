@@ -153,6 +153,16 @@ impl std::fmt::Display for Keeper {
     }
 }
 
+/// The supervisor that keeps the directory, if one does: it lives, and holds the lock.
+#[must_use]
+pub fn keeper(statedir: &Path) -> Option<u32> {
+    let mut file = File::open(statedir.join(FILE_NAME)).ok()?;
+    let pid = Keeper::read(&mut file).pid?;
+    let words = words_of(pid);
+    let is = |at: usize, word: &[u8]| words.get(at).is_some_and(|met| met.ends_with(word));
+    (is(0, b"weir") && words.iter().any(|word| word == b"start")).then_some(pid)
+}
+
 /// The process in the store's lock file, if it is a job-manager that lives.
 fn manager_of(statedir: &Path) -> Option<u32> {
     let text = fs::read_to_string(statedir.join("lock")).ok()?;

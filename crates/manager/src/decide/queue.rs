@@ -11,6 +11,7 @@ use serde_json::Value;
 use wire::errno;
 
 use crate::action::Refusal;
+use crate::decide::shutdown::SHUTTING_DOWN;
 use crate::decide::{Answer, parse, parse_or_default};
 use crate::input::Call;
 use crate::manager::{META_QUEUES, Manager};
@@ -35,7 +36,12 @@ impl Manager {
             stop_reason: reason(&queue.stop_reason),
             blocked: None,
         };
-        if queue.start && self.sched.ready().is_none() {
+        if self.is_shutting_down() {
+            let reason = || Some(SHUTTING_DOWN.into());
+            (status.enable, status.start, status.blocked) = (false, false, Some("shutdown".into()));
+            status.disable_reason = status.disable_reason.or_else(reason);
+            status.stop_reason = status.stop_reason.or_else(reason);
+        } else if queue.start && self.sched.ready().is_none() {
             status.start = false;
             status.blocked = Some("scheduler".into());
             status.stop_reason = Some("Scheduler is offline".into());

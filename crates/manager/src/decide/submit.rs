@@ -11,6 +11,7 @@ use wire::{ROLE_LOCAL, errno, parse_json};
 
 use crate::action::{JobWrite, Refusal};
 use crate::decide::Answer;
+use crate::decide::shutdown::SHUTTING_DOWN;
 use crate::input::Call;
 use crate::keys::Submission;
 use crate::manager::Manager;
@@ -69,8 +70,14 @@ impl Manager {
 
     /// Whether a new job may be made now.
     /// # Errors
-    /// The queue takes none, or what [`Manager::may_change`] says.
+    /// The instance is shutting down, the queue takes none, or what [`Manager::may_change`] says.
     pub(crate) fn may_submit(&self) -> Result<(), Refusal> {
+        if self.is_shutting_down() {
+            return Err(Refusal::new(
+                errno::ESHUTDOWN,
+                format!("{SHUTTING_DOWN}: it takes no jobs"),
+            ));
+        }
         let queue = self.queues.anonymous();
         if !queue.enable {
             let reason = queue.disable_reason.as_deref().unwrap_or_default();

@@ -201,7 +201,7 @@ impl Manager {
             return Ok(());
         };
         let stands =
-            record.job.state == State::Sched && record.priority() > 0 && self.queues.started();
+            record.job.state == State::Sched && record.priority() > 0 && self.starts_jobs();
         self.close_offer(id);
         if !stands {
             self.send_free(id, &r);

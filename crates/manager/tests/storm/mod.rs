@@ -255,7 +255,7 @@ impl Run {
                     "removed twice"
                 );
             }
-            Action::Publish { .. } | Action::Ready(_) => {}
+            Action::Publish { .. } | Action::Ready(_) | Action::ShutDown => {}
             Action::Commit(_) | Action::Close { .. } => unreachable!(),
         }
     }

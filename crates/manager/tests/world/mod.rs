@@ -11,8 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use job::{Entry, Event, Job, JobFlags, JobId, Seq, Source, Timestamp};
 use manager::{
-    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Keep, Key, KeyFound, Manager, Recovered, Report,
-    Sender, StoredJob, Token, Which,
+    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Keep, Key, KeyFound, Manager,
+    Recovered, Report, Sender, StoredJob, Token, Which,
 };
 use wire::{Cred, Topic, nul_terminated};
 
