@@ -5,7 +5,9 @@
 //! made at open ─► a commit finds no room ─► let go ─► commits go on in its room ─► made again: there is room
 //!      └ cannot be made: there is none           └ used up too: what is under way does not fit
 //! ```
-//! Its size is [`RESERVE_MAX`], or a sixteenth of the file system if that is less. A store with a limit of pages of its own keeps as large a
+//! Its size is [`RESERVE_MAX`], or a sixteenth of the file system if that is less. The WAL is kept shorter than that: so the room that is
+//! let go is enough to copy it into the main file, and from then on commits go where it was. Without that a full disk could be so for
+//! ever: what a purge frees is freed in the main file only. A store with a limit of pages of its own keeps as large a
 //! part of them back instead.
 
 use std::fs::File;
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
 /// Bytes kept back.
-pub(crate) const RESERVE_MAX: u64 = 8 << 20;
+pub(crate) const RESERVE_MAX: u64 = 24 << 20;
 /// The part of a file system that is kept back, if that is less.
 const RESERVE_PART: u64 = 16;
 /// Pages kept back of a store with a limit of its own: this part of them.
@@ -30,13 +32,23 @@ const MARGIN_PART: u64 = 4;
 pub(crate) struct Reserve {
     path: PathBuf,
     held: bool,
+    bytes: u64,
 }
 
 impl Reserve {
     pub(crate) fn new(statedir: &Path) -> Self {
         let path = statedir.join(crate::RESERVE_NAME);
         let held = path.exists();
-        Self { path, held }
+        Self {
+            path,
+            held,
+            bytes: RESERVE_MAX,
+        }
+    }
+
+    /// How much is kept back, now or when there is room again.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether the room is kept back now.
@@ -74,7 +86,7 @@ impl Reserve {
         self.held
     }
 
-    fn make(&self, again: bool) -> std::io::Result<bool> {
+    fn make(&mut self, again: bool) -> std::io::Result<bool> {
         let full = |error: &std::io::Error| {
             matches!(
                 error.kind(),
@@ -92,6 +104,7 @@ impl Reserve {
         };
         let disk = fstatvfs(&file)?;
         let bytes = (disk.f_blocks.saturating_mul(disk.f_frsize) / RESERVE_PART).min(RESERVE_MAX);
+        self.bytes = bytes;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if again && free < bytes + bytes / MARGIN_PART {
             return Ok(false);

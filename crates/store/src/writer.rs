@@ -43,8 +43,10 @@ pub const TRANSACTION_ENTRIES_MAX: usize = 8192;
 const ROOM_WAIT: Duration = Duration::from_millis(1500);
 /// How often is looked whether there is room again.
 const ROOM_PROBE: Duration = Duration::from_millis(250);
-/// WAL pages (4 KiB each) after which it is copied into the main file.
+/// WAL pages (4 KiB each) after which it is copied into the main file; fewer if the reserve is small, see [`Run::wal_pages_max`].
 const WAL_PAGES_MAX: i32 = 4096;
+/// And at least so many.
+const WAL_PAGES_MIN: i32 = 16;
 /// … by the writer itself, should the thread that does it beside the commits not keep up.
 const WAL_PAGES_LIMIT: i32 = 16 * WAL_PAGES_MAX;
 /// `auto_vacuum`: pages are moved when asked for.
@@ -375,7 +377,7 @@ impl Run {
                     return;
                 }
                 held.clear();
-                if let Err(text) = self.checkpoint(WAL_PAGES_MAX) {
+                if let Err(text) = self.checkpoint(self.wal_pages_max()) {
                     (self.on_event)(Event::Fatal(text));
                     return;
                 }
@@ -407,9 +409,9 @@ impl Run {
             };
             let more = free - FREE_PAGES_KEPT;
             if more <= 0 {
-                self.freed = false;
-                // The file becomes shorter when the WAL is copied into it.
-                return self.checkpoint(1);
+                // The file becomes shorter when the WAL is copied into it; somebody else may be at it, or read it, just now.
+                self.freed = !self.checkpoint(1)?;
+                return Ok(());
             }
             self.gave_back = Instant::now();
             let sql = format!("PRAGMA incremental_vacuum({})", more.min(GIVE_BACK_PAGES));
@@ -419,11 +421,16 @@ impl Run {
                 while rows.next()?.is_some() {}
                 Ok(())
             });
-            if !told(done)? || !self.is_incremental()? {
+            if !told(done)? {
+                // Later.
+                self.checkpoint(1)?;
+                return Ok(());
+            }
+            if !self.is_incremental()? {
                 self.freed = false;
                 break;
             }
-            self.checkpoint(WAL_PAGES_MAX)?;
+            self.checkpoint(self.wal_pages_max())?;
         }
         Ok(())
     }
@@ -449,7 +456,7 @@ impl Run {
         if let Some(ahead) = self.ahead.take() {
             return Some(Some(ahead));
         }
-        if !self.full {
+        if !self.full && !self.freed {
             return self.rx.recv().ok().map(Some);
         }
         match self.rx.recv_timeout(ROOM_PROBE) {
@@ -487,11 +494,12 @@ impl Run {
                 }
                 Err(Failure::NoSpace) => {
                     self.blobs.rolled_back();
+                    let helped = self.help();
                     if let Err(text) = self.checkpoint(1) {
                         (self.on_event)(Event::Fatal(text));
                         return false;
                     }
-                    if self.help() {
+                    if helped {
                         continue;
                     }
                     let since = *waited.get_or_insert_with(Instant::now);
@@ -514,6 +522,17 @@ impl Run {
             std::thread::park_timeout(pause);
             pause = (pause * 2).min(RETRY_MAX);
         }
+    }
+
+    /// How long the WAL becomes before it is copied: so that the reserve has room for the copy. On a full disk it always is.
+    fn wal_pages_max(&self) -> i32 {
+        if self.full {
+            return 1;
+        }
+        let room = self.reserve.bytes() * 2 / 3 / 4096;
+        i32::try_from(room).map_or(WAL_PAGES_MAX, |room| {
+            room.clamp(WAL_PAGES_MIN, WAL_PAGES_MAX)
+        })
     }
 
     fn is_stopping(&self) -> bool {
@@ -587,30 +606,32 @@ impl Run {
     }
 
     /// Copies the WAL into the main file once it has so many pages; a long one beside the commits, see `checkpoint`. No space there is no
-    /// harm: the WAL holds everything.
-    fn checkpoint(&mut self, from_pages: i32) -> Result<(), String> {
+    /// harm: the WAL holds everything. Whether nothing is left to be copied.
+    fn checkpoint(&mut self, from_pages: i32) -> Result<bool, String> {
         let pages = self.wal_pages.load(Ordering::Relaxed);
         if pages < from_pages {
-            return Ok(());
+            return Ok(pages == 0);
         }
-        let rest = if from_pages >= WAL_PAGES_MAX && pages < WAL_PAGES_LIMIT {
+        let rest = if from_pages > 1 && pages < WAL_PAGES_LIMIT {
             self.checkpointer.wants_rest(pages)
         } else {
             Ok(true)
         };
         let done = match rest {
-            Ok(false) => return Ok(()),
+            Ok(false) => return Ok(false),
             Ok(true) => checkpoint::passive(&self.db).map(|copied| {
                 if copied >= pages {
                     // The next commit tells the count anew.
                     self.wal_pages.store(0, Ordering::Relaxed);
                     self.checkpointer.begun_anew();
                 }
+                copied >= pages
             }),
             Err(error) => Err(error),
         };
         match done.map_err(failure) {
-            Ok(()) | Err(Failure::NoSpace | Failure::Busy) => Ok(()),
+            Ok(all) => Ok(all),
+            Err(Failure::NoSpace | Failure::Busy) => Ok(false),
             Err(Failure::Fatal(text)) => Err(format!("checkpoint: {text}")),
         }
     }
