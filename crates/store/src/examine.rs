@@ -73,6 +73,10 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
             });
         }
         Header::Absent => return Ok(Verdict::Fresh),
+        // The journal is one that came back after a power cut, or else there would be no WAL.
+        Header::Sqlite(0, 0) if journal == Journal::OfNothing && wal => {
+            ask_sqlite(file, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql)?
+        }
         // Written or half written when the file was made, and not committed.
         Header::Zeros | Header::Other | Header::Sqlite(0, 0) if journal == Journal::OfNothing => {
             return Ok(Verdict::Fresh);

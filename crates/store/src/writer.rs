@@ -194,6 +194,9 @@ fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
     db.busy_timeout(Duration::from_secs(5)).map_err(told)?;
     db.set_prepared_statement_cache_capacity(64);
     if verdict == Verdict::Fresh {
+        // The journal that the file is made with must not come back after a power cut: its removal is synced, too.
+        db.pragma_update(None, "synchronous", "EXTRA")
+            .map_err(told)?;
         give_space_back(&db).map_err(told)?;
     }
     db.pragma_update(None, "journal_mode", "WAL")

@@ -17,6 +17,7 @@ mod full;
 mod lives;
 mod model;
 mod open;
+mod power;
 mod salvage;
 mod scans;
 mod shrink;
