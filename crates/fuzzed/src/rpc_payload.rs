@@ -5,6 +5,7 @@
 //! ```text
 //! o job-manager.urgency {"id":1,"urgency":3}    a request of the owner; g u = of guests, s = streaming, n = no answer wanted
 //! j {"resources":…}                             the owner submits this jobspec; J = a guest does
+//! k KEY {"resources":…}                         the same under a key; K = a guest does
 //! e sched.alloc {"id":2,"type":0,…}             the engine on the owner's connection says so; E = it failed
 //! d   h   x1   f   F   t   r                    all is durable, one commit is; connection 1 is gone; disk full, not full; time; crash
 //! ```
@@ -16,8 +17,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use job::{Event, JobId, Seq, Source, Timestamp};
 use manager::{
-    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Manager, Recovered, Report, Sender,
-    StoredJob, Token, Which,
+    Action, Call, Commit, Config, Find, Found, Input, JobWrite, Key, KeyFound, Manager, Recovered,
+    Report, Sender, StoredJob, Token, Which,
 };
 use protocol::{exec, job_info, job_ingest, job_list, job_manager, method, sched, service};
 use serde_json::Value;
@@ -65,6 +66,7 @@ struct Row {
     events: Vec<Event>,
     userid: u32,
     flags: u32,
+    key: Option<Box<str>>,
     inactive: bool,
     consumed: bool,
 }
@@ -96,6 +98,7 @@ impl World {
                 events: job.events,
                 userid: job.userid,
                 flags: job.flags,
+                key: None,
                 inactive: job.inactive,
                 consumed: false,
             };
@@ -180,17 +183,11 @@ impl World {
                 self.input(Input::Tick);
             }
             b'r' => self.crash(),
-            b'j' | b'J' => {
-                let userid = if who == b'j' { OWNER } else { GUEST };
-                let header = format!("version\0i1\0userid\0i{userid}\0mechanism\0snone\0");
-                let j = format!("{}.{}.none", STANDARD.encode(header), STANDARD.encode(rest));
-                let payload = format!(r#"{{"J":"{j}","urgency":16,"flags":{}}}"#, rest.len() & 4);
-                let who = if who == b'j' { b'o' } else { b'g' };
-                self.request(
-                    who,
-                    "job-ingest.submit".to_owned(),
-                    Some(payload.as_bytes()),
-                );
+            b'j' | b'J' => self.submit(who == b'j', None, rest),
+            b'k' | b'K' => {
+                let at = rest.iter().position(|&byte| byte == b' ').unwrap_or(0);
+                let key = String::from_utf8_lossy(&rest[..at]).into_owned();
+                self.submit(who == b'k', Some(key), &rest[at..]);
             }
             b'o' | b'g' | b'u' | b's' | b'n' | b'e' | b'E' => {
                 let (topic, payload) = match rest.iter().position(|&byte| byte == b' ') {
@@ -213,6 +210,36 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn submit(&mut self, owner: bool, key: Option<String>, jobspec: &[u8]) {
+        let (who, userid) = if owner { (b'o', OWNER) } else { (b'g', GUEST) };
+        let header = format!("version\0i1\0userid\0i{userid}\0mechanism\0snone\0");
+        let payload = job_ingest::SubmitRequest {
+            j: format!(
+                "{}.{}.none",
+                STANDARD.encode(header),
+                STANDARD.encode(jobspec)
+            )
+            .into(),
+            urgency: 16,
+            flags: (jobspec.len() & 4) as i64,
+            key: key.map(Into::into),
+        };
+        let payload = serde_json::to_vec(&payload).unwrap_or_default();
+        self.request(who, "job-ingest.submit".to_owned(), Some(&payload));
+    }
+
+    /// The job of a key, as the store has it.
+    fn find_key(&self, key: &Key) -> KeyFound {
+        let is_it = |row: &Row| row.userid == key.userid && row.key.as_ref() == Some(&key.text);
+        match self.rows.iter().find(|(_, row)| is_it(row)) {
+            Some((&id, row)) => KeyFound::Job {
+                id,
+                jobspec: row.jobspec.clone(),
+            },
+            None => KeyFound::None,
         }
     }
 
@@ -285,6 +312,10 @@ impl World {
                 Action::Request { payload, .. }
                 | Action::Start { payload, .. }
                 | Action::Publish { payload, .. } => object(&payload),
+                Action::FindKey(key) => {
+                    let found = self.find_key(&key);
+                    self.due.push_back(Input::KeysFound(vec![(key, found)]));
+                }
                 Action::Find(find) => self.due.push_back(Input::Found(Ok(self.find(find)))),
                 Action::Sweep { batch, jobs } => {
                     assert!(
@@ -380,14 +411,22 @@ impl World {
                     userid,
                     flags,
                     jobspec,
+                    key,
                     ..
                 } => {
+                    let text = key.clone().unwrap_or_default();
+                    let found = self.find_key(&Key { userid, text });
+                    assert!(
+                        key.is_none() || found == KeyFound::None,
+                        "two jobs of one key"
+                    );
                     let row = Row {
                         jobspec,
                         r: None,
                         events: Vec::new(),
                         userid,
                         flags,
+                        key,
                         inactive: false,
                         consumed: false,
                     };
