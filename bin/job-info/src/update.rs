@@ -154,13 +154,13 @@ impl Info {
             }
             Some(Ok(_)) | None => {}
         }
-        if watch.look == Look::Due && self.may_fetch(stream, caller) {
-            watch.look = Look::Asked;
-            self.fetch(stream, watch.id, &[watch.key, "eventlog"]);
-        }
         if self.projection.jobs().get(watch.id).is_none() {
             self.out.refuse(caller, &self.absent(caller, watch.id));
             return Step::Done;
+        }
+        if watch.look == Look::Due && self.may_fetch(stream, caller) {
+            watch.look = Look::Asked;
+            self.fetch(stream, watch.id, &[watch.key, "eventlog"]);
         }
         let over = self
             .projection
