@@ -21,6 +21,7 @@ macro_rules! shell {
 
 shell! {
     "../../../bin/job-info/src/core.rs" core,
+    "../../../bin/job-info/src/fetch_queue.rs" fetch_queue,
     "../../../bin/job-info/src/follow.rs" follow,
     "../../../bin/job-info/src/guest.rs" guest,
     "../../../bin/job-info/src/guest_read.rs" guest_read,
@@ -30,6 +31,7 @@ shell! {
     "../../../bin/job-info/src/lookup.rs" lookup,
     "../../../bin/job-info/src/methods.rs" methods,
     "../../../bin/job-info/src/peer.rs" peer,
+    "../../../bin/job-info/src/quota.rs" quota,
     "../../../bin/job-info/src/share.rs" share,
     "../../../bin/job-info/src/stats.rs" stats,
     "../../../bin/job-info/src/streams.rs" streams,

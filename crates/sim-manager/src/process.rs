@@ -104,6 +104,9 @@ impl Broker {
         );
         let set_aside = SetAside::default();
         restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+        for id in set_aside.ids(None) {
+            manager.restore_set_aside(id);
+        }
         manager.keep(manager::Keep {
             age: None,
             num: settings.inactive_num,

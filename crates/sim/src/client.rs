@@ -225,7 +225,7 @@ impl Client {
             Op::ListId(id, _)
                 if errnum == errno::ENOENT
                     && self.knew(asked.known_anywhere, *id)
-                    && !truth.purged.contains_key(id) =>
+                    && !truth.may_lack(*id) =>
             {
                 broken(
                     Promise::ReadYourWrites,
@@ -235,7 +235,7 @@ impl Client {
             Op::Rank(id)
                 if errnum == errno::ENOENT
                     && self.knew(asked.known, *id)
-                    && !truth.purged.contains_key(id) =>
+                    && !truth.may_lack(*id) =>
             {
                 broken(
                     Promise::ReadYourWrites,
@@ -245,7 +245,7 @@ impl Client {
             Op::Lookup(id)
                 if errnum == errno::ENOENT
                     && self.knew(asked.known_anywhere, *id)
-                    && !truth.purged.contains_key(id) =>
+                    && !truth.may_lack(*id) =>
             {
                 broken(
                     Promise::Durable,
@@ -300,7 +300,7 @@ impl Client {
                     Some(key) => {
                         let first = self.keys.insert(key.clone(), Some(id)).flatten();
                         match first {
-                            Some(first) if first != id && !truth.purged.contains_key(&first) => {
+                            Some(first) if first != id && !truth.may_lack(first) => {
                                 return wrong(format!("the same key gave job {first} before"));
                             }
                             Some(first) if first == id => {}
@@ -429,7 +429,7 @@ impl Client {
         let known = self.jobs.get(..asked.known).unwrap_or_default();
         let missing = known
             .iter()
-            .find(|id| !truth.purged.contains_key(id) && rows.binary_search(id).is_err());
+            .find(|id| !truth.may_lack(**id) && rows.binary_search(id).is_err());
         match missing {
             Some(id) => broken(
                 Promise::ReadYourWrites,
@@ -485,7 +485,7 @@ pub fn wrapped(userid: u32, slots: u64, name: &str) -> String {
 #[must_use]
 pub fn request(op: &Op, userid: u32, rng: &mut Rng) -> (&'static str, Value, bool) {
     let owner = userid == OWNER;
-    let attrs = json!(["id", "state", "priority", "urgency", "t_submit"]);
+    let attrs = json!(["state", "priority", "urgency", "t_submit"]);
     match op {
         Op::Submit { key } => {
             let slots = rng.between(1, 2) as u64;

@@ -164,8 +164,16 @@ impl World {
         if self.plan.faults.trim && self.rng.one_in(3) {
             self.trim();
         }
+        if self.plan.faults.damage && self.rng.one_in(4) {
+            self.damage();
+        }
         if self.plan.faults.replace && self.rng.one_in(4) {
-            self.replace();
+            if self.rng.one_in(2) {
+                self.replace();
+            } else {
+                self.restore();
+                self.truth.catch_up(&self.disk.model())?;
+            }
         }
         Ok(())
     }

@@ -456,7 +456,9 @@ impl Listener {
             return broken(Promise::Durable, what);
         }
         let name = entry.name.as_str();
-        if event.jobspec.is_some() != (name == "submit")
+        if truth.is_aside(entry) {
+            // What is in memory is still handed out; what goes with it may be gone.
+        } else if event.jobspec.is_some() != (name == "submit")
             || (event.r.is_some() != (name == "alloc") && id.is_some())
         {
             let what = format!(
@@ -515,7 +517,7 @@ impl Listener {
                 let what = format!("a backlog of active jobs holds entry {}", entry.seq);
                 return broken(Promise::Complete, what);
             }
-            if !there && in_scope && self.want.wants(entry) && !truth.is_purged(entry) {
+            if !there && in_scope && self.want.wants(entry) && !truth.is_excused(entry) {
                 let what = format!(
                     "a backlog up to {upto} lacks entry {} ({} of {:?})",
                     entry.seq,
@@ -562,7 +564,7 @@ impl Listener {
             if events.next_if(|event| event.seq == seq).is_some() {
                 continue;
             }
-            if self.want.wants(entry) && !truth.is_purged(entry) {
+            if self.want.wants(entry) && !truth.is_excused(entry) {
                 let what = format!(
                     "entry {seq} ({} of {:?}) is missing between {cursor} and {upto}",
                     entry.name.as_str(),
@@ -627,7 +629,7 @@ impl Listener {
     /// What a stream of Flux's form has not brought yet.
     fn flux_missing(&self, truth: &Truth) -> Option<Seq> {
         truth.of_job.iter().find_map(|(id, log)| {
-            let job = truth.jobs.get(id)?;
+            let job = truth.jobs.get(id).filter(|_| !truth.aside.contains(id))?;
             let place = match self.flux.get(id) {
                 Some(place) => *place,
                 None if self.want.from == From::All || job.state != job::State::Inactive => {

@@ -32,7 +32,9 @@ pub struct Faults {
     pub clock: usize,
     /// The log forgets its oldest entries at a restart.
     pub trim: bool,
-    /// The state directory is replaced by another at a restart.
+    /// A job's row cannot be read after a restart.
+    pub damage: bool,
+    /// The state directory is replaced by another, or by a copy, at a restart.
     pub replace: bool,
 }
 
@@ -87,6 +89,7 @@ impl Plan {
             broken: fault(0),
             clock: fault(1),
             trim: fault(0) > 0,
+            damage: fault(0) > 0,
             replace: fault(0) > 0,
         };
         Plan {

@@ -22,6 +22,8 @@ pub struct Truth {
     pub purged: BTreeMap<JobId, Seq>,
     /// The jobs that are there, as their events make them.
     pub jobs: BTreeMap<JobId, Job>,
+    /// Jobs whose rows cannot be read any more.
+    pub aside: BTreeSet<JobId>,
     /// All floors that the log ever had.
     pub floors: BTreeSet<Seq>,
     /// Where each job's entries are in the history.
@@ -106,6 +108,7 @@ impl Truth {
                 for id in purged(entry) {
                     self.purged.insert(id, entry.seq);
                     self.jobs.remove(&id);
+                    self.aside.remove(&id);
                 }
             }
             Source::System | Source::Resource => {}
@@ -114,13 +117,25 @@ impl Truth {
         Ok(())
     }
 
-    /// Whether a job's entries may be left out of what is handed out.
+    /// Whether a job may be left out of what is handed out: it is purged, or cannot be read.
     #[must_use]
-    pub fn is_purged(&self, entry: &Entry) -> bool {
+    pub fn may_lack(&self, id: JobId) -> bool {
+        self.purged.contains_key(&id) || self.aside.contains(&id)
+    }
+
+    /// Whether an entry may be left out of what is handed out.
+    #[must_use]
+    pub fn is_excused(&self, entry: &Entry) -> bool {
         match entry.source {
-            Source::Job(id) => self.purged.contains_key(&id),
+            Source::Job(id) => self.may_lack(id),
             Source::Resource | Source::System => false,
         }
+    }
+
+    /// Whether a job cannot be read.
+    #[must_use]
+    pub fn is_aside(&self, entry: &Entry) -> bool {
+        matches!(entry.source, Source::Job(id) if self.aside.contains(&id))
     }
 
     /// Whether a job was active right after `at`.
@@ -154,6 +169,52 @@ impl Truth {
             .rev()
             .filter_map(|place| self.history.get(*place))
             .find(|entry| entry.seq <= at && names.contains(&entry.name.as_str()))
+    }
+}
+
+/// The jobs as they were at an earlier seq.
+#[derive(Debug, Default)]
+pub struct Fold {
+    epoch: String,
+    at: Seq,
+    /// The jobs.
+    pub jobs: BTreeMap<JobId, Job>,
+}
+
+impl Fold {
+    /// Goes on, or begins anew, up to `to`.
+    pub fn go_to(&mut self, to: Seq, truth: &Truth) {
+        if self.epoch != truth.epoch || to < self.at {
+            *self = Fold {
+                epoch: truth.epoch.clone(),
+                ..Fold::default()
+            };
+        }
+        while self.at < to
+            && let Some(entry) = truth.entry(self.at.next())
+        {
+            self.at = entry.seq;
+            match entry.source {
+                Source::Job(id) => {
+                    let Ok(event) = Event::parse(entry.json()) else {
+                        continue;
+                    };
+                    match self.jobs.get_mut(&id) {
+                        Some(job) => drop(job.apply(&event)),
+                        None => {
+                            self.jobs
+                                .extend(Job::new(id, &event).ok().map(|job| (id, job)));
+                        }
+                    }
+                }
+                Source::System if entry.name.as_str() == info::projection::PURGE_EVENT => {
+                    for id in purged(entry) {
+                        self.jobs.remove(&id);
+                    }
+                }
+                Source::System | Source::Resource => {}
+            }
+        }
     }
 }
 

@@ -97,7 +97,8 @@ impl World {
         let (topic, mut ask, streaming) = crate::client::request(&op, client.userid, &mut self.rng);
         let tag = client.tag();
         let mut current = client.direct != Some(link);
-        if !current && self.rng.one_in(2) {
+        // A rank is told from the list as it is, also of a job that it does not hold yet.
+        if !current && !matches!(op, Op::Rank(_)) && self.rng.one_in(2) {
             current = true;
             ask["after"] = serde_json::json!(client.told);
         }

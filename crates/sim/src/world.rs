@@ -26,7 +26,7 @@ use crate::note;
 use crate::plan::{GUESTS, OWNER, Plan};
 use crate::rng::Rng;
 use crate::trace::Trace;
-use crate::truth::Truth;
+use crate::truth::{Fold, Truth};
 use crate::violation::Outcome;
 
 /// When every world begins, in seconds since 1970.
@@ -37,6 +37,8 @@ pub const KEY: &str = "5e5e5e5e";
 const FIRST_LINK: u64 = 1 << 16;
 /// Most bytes that may wait for a listener that does not read: high water, and what was handed out at once before that was known.
 pub(crate) const UNREAD_MAX: usize = sim_io::HIGH_WATER + journal::limits::BATCH_BYTES_MAX;
+/// Steps between two looks at job-info's lists.
+const LIST_EVERY: usize = 32;
 /// Between two heartbeats of the job-manager.
 const HEARTBEAT: f64 = 2.0;
 
@@ -95,10 +97,13 @@ pub struct World {
     pub(crate) steps: usize,
     pub(crate) disk: Disk,
     pub(crate) truth: Truth,
+    pub(crate) fold: Fold,
+    pub(crate) ever_purged: bool,
     pub(crate) broker: Option<Broker>,
     pub(crate) broker_at: f64,
     pub(crate) life: u64,
     pub(crate) stores: u64,
+    pub(crate) backup: Option<sim_io::model::Model>,
     pub(crate) info: Option<Follower>,
     pub(crate) info_at: f64,
     pub(crate) info_link: Option<u64>,
@@ -148,6 +153,8 @@ impl World {
         World {
             disk: Disk::new(epoch.clone(), plan.queue_max),
             truth: Truth::new(epoch),
+            fold: Fold::default(),
+            ever_purged: false,
             plan,
             rng,
             trace: Trace::new(trace),
@@ -158,6 +165,7 @@ impl World {
             broker_at: START,
             life: 0,
             stores: 1,
+            backup: None,
             info: None,
             info_at: START,
             info_link: None,
@@ -189,6 +197,9 @@ impl World {
                 self.step()?;
             }
             self.settle(round + 1 == self.plan.rounds)?;
+            if self.rng.one_in(2) {
+                self.back_up();
+            }
         }
         Ok(())
     }
@@ -237,7 +248,11 @@ impl World {
             None
         });
         self.steps_of = choices;
-        self.perform(chosen.unwrap_or(Step::Advance))
+        self.perform(chosen.unwrap_or(Step::Advance))?;
+        if self.steps.is_multiple_of(LIST_EVERY) {
+            self.list_agrees()?;
+        }
+        Ok(())
     }
 
     /// Time passes.
