@@ -63,16 +63,27 @@ test_expect_success 'A02 the priority of a running job is fixed: refused, no eve
 '
 
 test_expect_success 'A07 jobs that never started have no start, no run time, and a reason' '
-	weir cancel --all --quiet &&
+	weir cancel --all --quiet && weir wait --active; rm -f stop polls.failed polls &&
+	{
+		until test -e stop
+		do
+			weir jobs --json -f running,inactive >document 2>document.err && test_must_be_empty document.err &&
+			jq -e "[.jobs[] | select(.t_run == null and .runtime != null and .runtime != 0)] == []" document >/dev/null &&
+			jq -e "[.jobs[] | select(.name == \"held\" or .name == \"too-large\") | .t_run] | all(. == null)" document >/dev/null &&
+			weir jobs -f running >/dev/null 2>document.err && test_must_be_empty document.err &&
+			echo poll >>polls || { mv document polls.failed; break; }
+		done &
+	} &&
+	poller=$! &&
 	weir submit --job-name=too-large -n1 -c 4096 true >large &&
 	weir submit --job-name=held --urgency=hold true >held &&
 	weir cancel $(cat held) &&
-	while weir jobs --json -f running,inactive >document
-	do
-		jq -e "[.jobs[] | select(.t_run == null and .runtime != null and .runtime != 0)] == []" document >/dev/null || return 1
-		test "$(jq "[.jobs[] | select((.name == \"held\" or .name == \"too-large\") and .state == \"INACTIVE\")] | length" document)" = 2 && break
-	done &&
-	weir jobs -a -c 0 >table &&
+	weir job wait-event --quiet $(cat large) clean && weir job wait-event --quiet $(cat held) clean &&
+	weir jobs --json -f inactive >/dev/null &&
+	touch stop && wait $poller &&
+	! test -e polls.failed && test -s polls &&
+	weir jobs -a -c 0 >table && grep held table &&
+	test "$(weir jobs -n -o "{runtime}|{t_run}" $(cat held) $(cat large) | tr -d " 0s|-" | tr -d "\n")" = "" &&
 	weir jobs --json $(cat large) $(cat held) >document &&
 	jq -e ".jobs[0] | .t_run == null and (.runtime // 0) == 0 and .result == \"FAILED\"" document &&
 	jq -r ".jobs[0].reason" document | grep -i "satisf\|cores\|nodes\|resources" &&

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import daemons
@@ -38,9 +39,18 @@ def a03():
             survive.check(False, f"an answer without the journal: {early}")
         except TimeoutError:
             pass
+        # On job-info's own socket nothing holds the request back but job-info itself.
+        side = wire.Client(f"local://{hand.directory}/job-info.socket")
+        asked = side.send("job-list.list-id", {"id": ident, "attrs": ["state"]})
+        try:
+            early = side.response(asked, 0.5)
+            survive.check(False, f"an answer without the journal, on job-info's own socket: {early}")
+        except TimeoutError:
+            pass
         between.release("down")
         job = client.answer(waiting)["job"]
         survive.equal((job["id"], job["state"], job["urgency"]), (ident, 8, 0), "the job, once the journal flows")
+        survive.equal(side.answer(asked)["job"], {"id": ident, "state": 8}, "the same on job-info's own socket")
 
         began = time.monotonic()
         ident = client.call("job-ingest.submit", wire.submission(["sleep", "1"], environment=survive.ENVIRONMENT))["id"]
@@ -57,6 +67,36 @@ def a03():
         between.close()
 
 
+class Asker(threading.Thread):
+    """Asks job-info itself for all jobs every 200 ms, until told to stop: what each answer says, and when it came."""
+
+    def __init__(self, uri):
+        super().__init__(daemon=True)
+        self.client = wire.Client(uri)
+        self.enough = threading.Event()
+        self.answers = []
+        self.failed = None
+
+    def run(self):
+        try:
+            while True:
+                answer = self.client.call("job-list.list", {"max_entries": 0, "attrs": []}, timeout=5)
+                self.answers.append((time.monotonic(), [job["id"] for job in answer["jobs"]], answer.get("stale")))
+                if self.enough.wait(0.2):
+                    return
+        except (wire.Refused, wire.Lost, OSError, TimeoutError) as failed:
+            self.failed = failed
+
+    def stop(self):
+        self.enough.set()
+        self.join(wire.TIMEOUT)
+        survive.equal(self.failed, None, "what went wrong with a list")
+
+
+# A04: job-info tries to connect once a second, a fifth more or less.
+TIMER, SPREAD = 1.0, 0.2
+
+
 def a04():
     """The job-manager is away for three seconds: job-info stays up, says how old its list is, and knocks at its timer's pace."""
     with daemons.Hand("state") as hand:
@@ -70,24 +110,40 @@ def a04():
         for _ in range(5):
             client.call("job-ingest.submit", wire.submission(["true"], urgency=0))
         due = sorted(fold.of_listing(client).rows)
-        side = f"local://{hand.directory}/job-info.socket"
-        connects = client.call("job-list.stats-get")["connects"]
+        survive.equal(len(due), 25, "jobs before")
+        side = wire.Client(f"local://{hand.directory}/job-info.socket")
+        asker = Asker(f"local://{hand.directory}/job-info.socket")
+        asker.start()
+        wire.until("a list before", lambda: asker.answers)
+        connects = side.call("job-list.stats-get")["connects"]
         hand.kill("weir-job-manager")
-        until, ages = time.monotonic() + 3.0, []
-        while time.monotonic() < until:
-            answer = json.loads(weir("jobs", "-a", "--json").stdout)
-            survive.equal(len(answer["jobs"]), 25, "rows while the job-manager is away")
-            survive.check(answer["stale"] is not None, "a list without a job-manager is not marked stale")
-            ages.append(answer["stale"])
-        survive.check(ages == sorted(ages) and ages[-1] > ages[0], f"the age does not grow: {ages}")
-        attempts = wire.Client(side).call("job-list.stats-get")["connects"] - connects
-        survive.check(attempts <= 4, f"{attempts} attempts to connect within 3 s: no timer paces them")
+        gone = time.monotonic()
+        wire.until("three seconds to pass", lambda: time.monotonic() >= gone + 3.0)
+        attempts = side.call("job-list.stats-get")["connects"] - connects
+        away = time.monotonic() - gone
+        # As a user sees it.
+        shown = json.loads(weir("jobs", "-a", "--json").stdout)
+        survive.equal((len(shown["jobs"]), shown["stale"] is not None), (25, True), "rows and mark of weir jobs while it is away")
         hand.manager()
-        wire.until("job-info follows again", lambda: daemons.answers("weir-job-info"))
+        back = time.monotonic()
+        wire.until("a list that is current", lambda: asker.answers[-1][0] > back and asker.answers[-1][2] is None)
+        current = asker.answers[-1][0]
+        asker.stop()
         survive.equal(info.poll(), None, "whether job-info ended")
+
+        survive.check(current - back <= TIMER * (1 + SPREAD) + 1.0, f"current again {current - back:.2f} s after the return")
+        for when, jobs, stale in asker.answers:
+            survive.equal(sorted(jobs), due, f"the jobs {when - gone:.2f} s after the end, none twice")
+        ages = [(when, stale) for when, _, stale in asker.answers if gone + 0.1 < when < back]
+        survive.check(len(ages) >= 12, f"only {len(ages)} answers while it was away")
+        survive.check(all(stale is not None for _, stale in ages), "a list without a job-manager is not marked stale")
+        for when, stale in ages:
+            survive.check(abs(stale - (when - gone)) < 0.5, f"stale says {stale:.2f} s, {when - gone:.2f} s after the end")
+        least, most = int(away / (TIMER * (1 + SPREAD))) - 1, int(away / (TIMER * (1 - SPREAD))) + 1
+        survive.check(max(1, least) <= attempts <= most, f"{attempts} attempts to connect within {away:.1f} s: the timer does not pace them")
         survive.equal(sorted(fold.of_listing(wire.Client()).rows), due, "jobs after the return")
         survive.equal(json.loads(weir("jobs", "-a", "--json").stdout)["stale"], None, "stale after the return")
-        print(f"{len(ages)} lists while away, {attempts} attempts to connect")
+        print(f"{len(asker.answers)} lists, {len(ages)} while away, {attempts} attempts to connect")
 
 
 def a05():
@@ -156,25 +212,29 @@ def a05():
 
 
 def a06():
-    """Counts while a job times out: never negative, in the end one timeout and nothing else."""
-    client = wire.Client()
+    """Counts while a job times out: never negative, in the end one timeout and nothing else; followed, and asked for all the time."""
+    client, other = wire.Client(), wire.Client()
     tag = client.send("job-list.job-stats", {}, streaming=True)
     payload = wire.submission(["sleep", "10"], duration=1.0, environment=survive.ENVIRONMENT)
     client.call("job-ingest.submit", payload)
     deadline = time.monotonic() + wire.TIMEOUT
-    seen = 0
-    while True:
-        survive.check(time.monotonic() < deadline, "the job does not end")
-        stats = client.answer(tag)
-        seen += 1
-        states, parts = stats["job_states"], [stats[key] for key in ("successful", "failed", "canceled", "timeout")]
-        survive.check(min([*states.values(), *parts]) >= 0, f"a negative count: {stats}")
-        survive.equal(sum(parts), states["inactive"], "sum of the results")
-        survive.equal(sum(value for key, value in states.items() if key != "total"), states["total"], "sum of the states")
-        if states["inactive"]:
-            survive.equal(parts, [0, 0, 0, 1], "completed, failed, canceled, timeout")
-            print(f"{seen} answers")
-            return
+    for name, ask in (("asked for", lambda: other.call("job-list.job-stats", {})), ("followed", lambda: client.answer(tag))):
+        seen = 0
+        while True:
+            survive.check(time.monotonic() < deadline, "the job does not end")
+            stats = ask()
+            seen += 1
+            states, parts = stats["job_states"], [stats[key] for key in ("successful", "failed", "canceled", "timeout")]
+            survive.check(min([*states.values(), *parts]) >= 0, f"{name}: a negative count: {stats}")
+            survive.equal(sum(parts), states["inactive"], f"{name}: sum of the results")
+            survive.equal(sum(value for key, value in states.items() if key != "total"), states["total"], f"{name}: sum of the states")
+            survive.check(stats["failed"] == 0 and stats["successful"] == 0 and stats["canceled"] == 0, f"{name}: counted elsewhere: {stats}")
+            if states["inactive"]:
+                survive.equal(parts, [0, 0, 0, 1], f"{name}: completed, failed, canceled, timeout")
+                print(f"{name}: {seen} answers")
+                break
+    counts = fold.of_listing(other).rows
+    survive.equal([row["result"] for row in counts.values()], [8], "results in the listing")
 
 
 def a10():
