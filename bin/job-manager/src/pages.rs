@@ -3,7 +3,7 @@
 use crate::set_aside::SetAside;
 use job::{Entry, JobId, Source};
 use journal::{Answer, BacklogJob, JobsScope, Need, Page, Read};
-use store::{Damage, ReadError, Reader, Scope, StoredJob};
+use store::{Corrupt, Damage, ReadError, Reader, Scope, StoredJob};
 
 /// Reads what is needed and encodes it.
 pub(crate) fn read(reader: &Reader, need: Need, set_aside: &SetAside) -> Page {
@@ -24,7 +24,15 @@ fn answer(reader: &Reader, read: &Read, set_aside: &SetAside) -> Answer {
             limit,
             bytes,
         } => match reader.log_after(*after, *limit, *bytes) {
-            Ok(page) => entries(page.entries, page.upto, &page.damaged, set_aside),
+            Ok(page) => match lost(&page.damaged) {
+                // A reader of the log would miss these and not know. So that is where the log begins from now on: a cursor before it is
+                // refused, and who wants everything gets the archive.
+                Some(floor) => {
+                    warn(&page.damaged, set_aside);
+                    Answer::BelowFloor { floor }
+                }
+                None => entries(page.entries, page.upto, &page.damaged, set_aside),
+            },
             Err(error) => failed(error),
         },
         Read::Jobs {
@@ -97,6 +105,15 @@ fn entries(
         });
     }
     Answer::Entries { entries, upto }
+}
+
+/// The newest seq whose entry is in no copy.
+fn lost(damaged: &[Damage]) -> Option<job::Seq> {
+    let last = |damage: &Damage| match damage.what {
+        Corrupt::Lost { last, .. } => Some(last),
+        _ => None,
+    };
+    damaged.iter().filter_map(last).max()
 }
 
 fn failed(error: ReadError) -> Answer {

@@ -32,8 +32,8 @@ pub(crate) struct Repaired {
     first: Seq,
     last: Seq,
     entries: Vec<Entry>,
-    /// Not found, and not explained.
-    lost: usize,
+    /// Not found, and not explained: from where to where, and how many.
+    lost: Option<(Seq, Seq, usize)>,
 }
 
 /// A page as it grows.
@@ -225,15 +225,13 @@ impl Reader {
                 self.repair(tx, first, last, found.unwrap_or_default())?
             }
         };
-        if repaired.lost > 0 {
-            page.damage(
-                None,
-                Corrupt::Lost {
-                    first: repaired.first,
-                    last: repaired.last,
-                    entries: repaired.lost,
-                },
-            );
+        if let Some((first, last, entries)) = repaired.lost {
+            let lost = Corrupt::Lost {
+                first,
+                last,
+                entries,
+            };
+            page.damage(None, lost);
         }
         let rest = repaired
             .entries
@@ -264,16 +262,20 @@ impl Reader {
             .filter(|entry| entry.seq <= last)
             .map(|entry| (entry.seq, entry))
             .collect();
-        let wanted = last.0 - first.0 + 1;
         let explained = archive::entries_between(tx, first, last, &mut entries)?;
-        let missing = usize::try_from(wanted)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(entries.len());
+        let mut missing = (first.0..=last.0)
+            .map(Seq)
+            .filter(|seq| !entries.contains_key(seq));
+        let lost = missing.next().filter(|_| !explained).map(|first| {
+            missing.fold((first, first, 1), |(first, _, count), seq| {
+                (first, seq, count + 1)
+            })
+        });
         let repaired = Repaired {
             first,
             last,
+            lost,
             entries: entries.into_values().collect(),
-            lost: if explained { 0 } else { missing },
         };
         *self.repaired.borrow_mut() = Some(repaired.clone());
         Ok(repaired)

@@ -153,3 +153,49 @@ async fn fault_a_bad_row_of_the_log_hides_no_job_of_a_backlog() {
     assert_eq!(seq, whole.len() as u64 + 4, "no seq is given twice");
     world.stop().await;
 }
+
+/// What is in no copy is not passed over: cursors from before it are refused, and who asks for everything gets all that there is.
+#[tokio::test]
+async fn fault_who_would_miss_lost_entries_is_told() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let (first, _) = submit(&client).await;
+    let (lost, newest) = submit(&client).await;
+    let (last, _) = submit(&client).await;
+    let world = world.restart().await;
+    let client = world.client().await;
+    let sql =
+        format!("DELETE FROM log WHERE last_seq = {newest}; DELETE FROM job WHERE id = {lost}");
+    Connection::open(world.path("store.sqlite"))
+        .unwrap()
+        .execute_batch(&sql)
+        .unwrap();
+    let mut tap = Tap::open(&client, json!({"after": 1})).await;
+    let ended = loop {
+        match crate::world::soon(tap.stream.next()).await.unwrap() {
+            Ok(json) => {
+                let events = crate::world::value(&json)["events"]
+                    .as_array()
+                    .unwrap()
+                    .len();
+                assert_eq!(
+                    events, 0,
+                    "what follows is not shown as if nothing was missing"
+                );
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(ended.errnum, wire::errno::ESTALE, "{ended}");
+    assert!(
+        ended
+            .to_string()
+            .contains(&format!("holds {} to", newest + 1)),
+        "{ended}"
+    );
+    let (ids, _) = listed(&client, json!({"from": "all"})).await;
+    assert_eq!(ids, [first, last]);
+    let resumed = Tap::open(&client, json!({"after": newest})).await;
+    drop(resumed);
+    world.stop().await;
+}
