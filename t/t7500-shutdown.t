@@ -20,9 +20,9 @@ weir_ended () {
 	WEIR_PID=
 }
 
-# Nothing of the state directory runs any more.
+# No daemon of the state directory runs any more, nor what is named.
 weir_none_left () {
-	for name in weir-job-manager weir-job-info weir-job-runner
+	for name in weir-job-manager weir-job-info weir-job-runner "$@"
 	do
 		py daemons find $name >left && ! test -s left || return 1
 	done
@@ -44,7 +44,7 @@ test_expect_success 'an idle instance is shut down: every process ends, and so d
 	test_must_be_empty out &&
 	test_must_be_empty err &&
 	weir_ended &&
-	weir_none_left &&
+	weir_none_left weir-node &&
 	weir_fails 1 "weir start" -- weir shutdown
 '
 
@@ -103,7 +103,7 @@ test_expect_success '--now cancels what runs, and says why' '
 	weir shutdown --now --quiet >out 2>err &&
 	test_must_be_empty err &&
 	weir_ended &&
-	weir_none_left &&
+	weir_none_left weir-node &&
 	weir_instance &&
 	weir job eventlog $id | grep "exception type=cancel severity=0 note=\"the instance is shutting down\"" &&
 	weir jobs -a -no "{result}" $id | grep CANCELED &&
@@ -116,7 +116,15 @@ test_expect_success '--now with a job that does not listen: the engine kills it'
 	weir job wait-event --timeout=60 $id start &&
 	weir shutdown --now --quiet &&
 	weir_ended &&
-	weir_none_left
+	weir_none_left weir-node
+'
+
+test_expect_success '--now with a shepherd that is stopped: it is woken, and its job ends' '
+	weir_instance_with_job &&
+	py attacked stop $id &&
+	weir shutdown --now --quiet &&
+	weir_ended &&
+	weir_none_left weir-node
 '
 
 test_expect_success '--now with an engine that hangs: the job is named and left, and the instance ends' '

@@ -1,6 +1,7 @@
 """What weir shutdown leaves to be waited for, over the wire.
 
     shutdown.py draining | taken-back | refused
+    shutdown.py fill            memos on the first job that waits, until the disk is full
 """
 import sys
 
@@ -33,8 +34,20 @@ def refused():
     survive.equal(blocked(), None, "what blocks the queue")
 
 
+def fill():
+    client = wire.Client()
+    ident = wire.list_jobs(client, ["state"], 8)[0]["id"]
+    for at in range(10_000):
+        try:
+            client.call("job-manager.memo", {"id": ident, "memo": {"fill": f"{at:06}" * 10_000}})
+        except wire.Refused as refused:
+            survive.equal(refused.errnum, 28, "errno of a memo that does not fit")
+            return
+    survive.check(False, "the disk does not fill up")
+
+
 def main():
-    {"draining": draining, "taken-back": taken_back, "refused": refused}[sys.argv[1]]()
+    {"draining": draining, "taken-back": taken_back, "refused": refused, "fill": fill}[sys.argv[1]]()
 
 
 if __name__ == "__main__":

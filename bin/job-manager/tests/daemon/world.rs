@@ -98,6 +98,11 @@ impl World {
         }
     }
 
+    /// Waits for the daemon to end because it was asked to shut the instance down.
+    pub(crate) async fn was_shut_down(self) {
+        assert_eq!(soon(self.daemon).await.unwrap(), Err(Stop::ShutDown));
+    }
+
     /// Ends the daemon and starts it again.
     pub(crate) async fn restart(self) -> World {
         let (dir, config) = self.stop().await;

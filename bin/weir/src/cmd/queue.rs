@@ -23,7 +23,7 @@ pub enum QueueCommand {
     Drain(Drain),
 }
 
-/// Which queue; the argument all share.
+/// Which queue is switched, and what is said of it: the arguments all switches share.
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// The queue [default: the only one]
@@ -33,6 +33,10 @@ pub struct Which {
     /// All queues
     #[arg(short, long, conflicts_with = "queue")]
     all: bool,
+
+    /// Do not print the status afterwards
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Say whether queues take submissions and start jobs
@@ -74,10 +78,6 @@ EXIT STATUS
 pub struct Start {
     #[command(flatten)]
     which: Which,
-
-    /// Do not print the status afterwards
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// Start no more jobs of a queue; those that run go on
@@ -100,10 +100,6 @@ pub struct Stop {
     /// Why; shown to those who ask
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-
-    /// Do not print the status afterwards
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// Take submissions to a queue
@@ -116,10 +112,6 @@ EXIT STATUS
 pub struct Enable {
     #[command(flatten)]
     which: Which,
-
-    /// Do not print the status afterwards
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// Refuse submissions to a queue; jobs that are there are not touched
@@ -136,10 +128,6 @@ pub struct Disable {
     /// Why; told to those who submit
     #[arg(short, long, value_name = "TEXT", required = true)]
     message: String,
-
-    /// Do not print the status afterwards
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// Wait until no job runs or ends
@@ -206,33 +194,15 @@ impl QueueCommand {
             let session = Session::open().await?;
             match self {
                 Self::Status(args) => status(&session, args.queue.as_deref(), args.json).await,
-                Self::Start(args) => {
-                    switch(&session, "start", true, &args.which, None, args.quiet).await
-                }
+                Self::Start(args) => switch(&session, "start", true, &args.which, None).await,
                 Self::Stop(args) => {
-                    switch(
-                        &session,
-                        "start",
-                        false,
-                        &args.which,
-                        args.message.as_deref(),
-                        args.quiet,
-                    )
-                    .await
+                    let reason = args.message.as_deref();
+                    switch(&session, "start", false, &args.which, reason).await
                 }
-                Self::Enable(args) => {
-                    switch(&session, "enable", true, &args.which, None, args.quiet).await
-                }
+                Self::Enable(args) => switch(&session, "enable", true, &args.which, None).await,
                 Self::Disable(args) => {
-                    switch(
-                        &session,
-                        "enable",
-                        false,
-                        &args.which,
-                        Some(&args.message),
-                        args.quiet,
-                    )
-                    .await
+                    let reason = Some(args.message.as_str());
+                    switch(&session, "enable", false, &args.which, reason).await
                 }
                 Self::Idle(args) => until(&session, "idle", "running", args.timeout).await,
                 Self::Drain(args) => until(&session, "drain", "active", args.timeout).await,
@@ -305,7 +275,6 @@ async fn switch(
     on: bool,
     which: &Which,
     reason: Option<&str>,
-    quiet: bool,
 ) -> anyhow::Result<()> {
     if which.queue.is_none() && !which.all && names(session).await?.len() > 1 {
         return Err(usage("there are several queues: name one, or use --all"));
@@ -328,7 +297,7 @@ async fn switch(
             &Value::Object(request),
         )
         .await?;
-    if quiet {
+    if which.quiet {
         Ok(())
     } else {
         status(session, which.queue.as_deref(), false).await

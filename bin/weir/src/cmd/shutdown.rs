@@ -14,21 +14,16 @@ use crate::failure::Exit;
 use crate::ids;
 use crate::limit::STATUS_TIMEOUT;
 use crate::output::{self, complain};
-use crate::supervise::claim;
+use crate::supervise::processes::Processes;
 use crate::uri::Place;
 use crate::when;
-use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use job::{JobId, StateSet};
 use protocol::shutdown::{ShutdownRequest, ShutdownResponse};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal as Number, kill_process, pidfd_open};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -36,10 +31,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const NOW_WITHIN: Duration = Duration::from_secs(30);
 /// How long the job-manager may take to say what it does, with --now.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long the processes may take to end: longer than the supervisor gives them.
-const END_WITHIN: Duration = Duration::from_secs(60);
-/// The wait between two looks at a process.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A job-manager that dies is asked again so often.
 const LOST_MAX: u32 = 5;
 /// Names of jobs are a courtesy.
@@ -521,111 +512,6 @@ impl Shown {
 
 fn jobs(count: u64) -> String {
     format!("{count} job{}", if count == 1 { "" } else { "s" })
-}
-
-/// A process whose end can be seen.
-struct Process {
-    pid: i32,
-    name: &'static str,
-    handle: OwnedFd,
-}
-
-impl Process {
-    /// None if it is gone, or not to be seen from here.
-    fn open(pid: u32, name: &'static str) -> Option<Self> {
-        let pid = i32::try_from(pid).ok()?;
-        let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        Some(Self { pid, name, handle })
-    }
-
-    fn terminate(&self) {
-        if let Some(pid) = Pid::from_raw(self.pid) {
-            for number in [Number::TERM, Number::CONT] {
-                // Gone already: what was wanted.
-                let _ = kill_process(pid, number);
-            }
-        }
-    }
-
-    async fn end(self, within: Duration) -> anyhow::Result<()> {
-        let started = Instant::now();
-        while !self.has_ended()? {
-            if started.elapsed() >= within {
-                bail!(
-                    "{}, process {}, has not ended after {}: see its log in the state directory, or kill -KILL {}",
-                    self.name,
-                    self.pid,
-                    when::human(within.as_secs_f64()),
-                    self.pid
-                );
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        Ok(())
-    }
-
-    /// Also if nobody has waited for it.
-    fn has_ended(&self) -> rustix::io::Result<bool> {
-        let mut ended = [PollFd::new(&self.handle, PollFlags::IN)];
-        Ok(poll(&mut ended, Some(&Timespec::default()))? > 0)
-    }
-}
-
-/// The processes that are to end.
-struct Processes {
-    statedir: PathBuf,
-    supervisor: Option<Process>,
-    manager: Option<Process>,
-}
-
-impl Processes {
-    fn of(place: &Place) -> Self {
-        let mut processes = Self {
-            statedir: place.statedir().to_owned(),
-            supervisor: None,
-            manager: None,
-        };
-        processes.find_supervisor();
-        processes
-    }
-
-    fn find_supervisor(&mut self) {
-        let pid = claim::keeper(&self.statedir);
-        self.supervisor = pid.and_then(|pid| Process::open(pid, "weir start"));
-    }
-
-    /// With what the job-manager says of itself: its socket may be anywhere.
-    async fn with_manager(mut self, session: &Session) -> Self {
-        #[derive(Deserialize)]
-        struct Stats {
-            pid: u32,
-        }
-        #[derive(Deserialize)]
-        struct Attr {
-            value: String,
-        }
-        let stats = session
-            .call::<_, Stats>("job-manager.stats-get", &json!({}))
-            .await;
-        self.manager = stats
-            .ok()
-            .and_then(|stats| Process::open(stats.pid, "weir-job-manager"));
-        let statedir = session
-            .call::<_, Attr>("attr.get", &json!({"name": "statedir"}))
-            .await;
-        if let Ok(Attr { value }) = statedir {
-            self.statedir = PathBuf::from(value);
-            self.find_supervisor();
-        }
-        self
-    }
-
-    async fn end(self) -> anyhow::Result<()> {
-        for process in [self.manager, self.supervisor].into_iter().flatten() {
-            process.end(END_WITHIN).await?;
-        }
-        Ok(())
-    }
 }
 
 /// The signals that take it back.

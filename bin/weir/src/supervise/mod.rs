@@ -9,12 +9,14 @@
 //! A status of 2, 75 or 78 is a refusal: the daemon says that starting it again will not help (an argument it does not take, a state
 //! directory in use, a store of a newer schema). An instance that was ready has proved that it can be started, so there a few more attempts
 //! are made. Any other end, however often, is never given up on. Each daemon is a process group of its own, so ctrl-C reaches only us.
-//! [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an instance answers.
+//! [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an
+//! instance answers, [`processes`] when one that others keep has ended.
 //!
 //! Left to others: what a daemon does, and everything about jobs.
 
 pub mod claim;
 pub mod daemon;
+pub mod processes;
 pub mod ready;
 
 use crate::backoff::Backoff;
