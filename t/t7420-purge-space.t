@@ -46,7 +46,9 @@ test_expect_success 'and stay so over a restart, with everything in order' '
 	weir submit true >one && weir wait $(cat one) &&
 	shrinks_to 3 &&
 	test "$(weir jobs --fresh -a -c 0 -n | wc -l)" = 1 &&
-	test "$(weir job last)" = "$(cat one)"
+	test "$(weir job last)" = "$(cat one)" &&
+	weir store check --statedir=state --json >check &&
+	jq -e ".sound and .jobs == 1 and .seq - .floor < 12000" check
 '
 
 weir_stop

@@ -64,8 +64,8 @@ impl LogLimit {
     /// Takes note of a batch that is about to be stored; what of the log is to go with it.
     pub(crate) fn trim(&mut self, batch: &Batch) -> Option<Seq> {
         let newest = batch.entries.last()?.seq;
-        let brought = newest.0.saturating_sub(self.newest.0);
-        self.newest = newest;
+        let before = std::mem::replace(&mut self.newest, newest);
+        let brought = newest.0.saturating_sub(before.0);
         let lines = batch.entries.iter().map(|entry| entry.line().len());
         self.bytes += lines.sum::<usize>() as f64;
         let entries = newest.0.saturating_sub(self.floor.0);
@@ -78,10 +78,13 @@ impl LogLimit {
         if excess <= slack {
             return None;
         }
-        // The newest entry stays: it tells the time.
+        // What the batch brings is not there yet when the rest is cut.
         let gone = excess
             .min(STEP_ENTRIES.max(2 * brought))
-            .min(entries.saturating_sub(1));
+            .min(before.0.saturating_sub(self.floor.0));
+        if gone == 0 {
+            return None;
+        }
         self.floor = Seq(self.floor.0 + gone);
         self.bytes -= each * gone as f64;
         Some(self.floor)
