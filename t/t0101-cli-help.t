@@ -35,7 +35,6 @@ test_expect_success 'every command has a page with its exit statuses' '
 
 test_expect_success 'help offers nothing that is refused, and shows what it says as it is' '
 	weir submit --help >page && ! grep -e --dependency page &&
-	weir job --help >page && ! grep purge page &&
 	for command in version "job priority" jobs wait stats
 	do
 		weir $command --help >page && ! grep -F "\\\"" page || return 1

@@ -56,7 +56,8 @@ EXAMPLES
   weir shutdown                      wait for what runs, however long
   weir shutdown --timeout=1h         at most an hour, else go on as before
   weir shutdown --now                cancel what runs; ends within a minute or so
-  kill $(pgrep -f 'weir start')      stop the daemons, and let the jobs run on
+
+SIGTERM or ctrl-C to 'weir start' itself stops the daemons at once and lets the jobs run on.
 
 JSON
   {\"shut_down\":bool,\"waiting\":N,\"jobs\":[{\"id\",\"f58\",\"name\"}…],\"elapsed\":seconds}

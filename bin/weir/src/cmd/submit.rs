@@ -46,8 +46,8 @@ EXAMPLES
 KEYS
   The first submission under a key makes the job; each one after it prints the id of that job and
   makes none, for as long as the job is not purged: also when the first answer was lost, and after
-  a restart of anything. So a script may simply submit again. Keys are each user's own. What is
-  compared is the command with its options, not the environment; if it is another, it is refused.
+  a restart of anything. So a script may simply submit again. Keys are each user's own. Compared
+  are the command, its directory and its options, not the environment; another one is refused.
 
 ENVIRONMENT RULES (--env, in the order given)
   -PATTERN    removes variables       PATTERN     takes them from here again
