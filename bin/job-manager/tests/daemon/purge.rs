@@ -457,3 +457,68 @@ async fn the_log_is_kept_to_its_limit_and_a_cursor_below_its_floor_is_told_so() 
     let (_, seq) = submit(&client).await;
     assert_eq!(seq, newest + 4);
 }
+
+#[tokio::test]
+async fn a_submit_key_is_free_once_its_job_is_purged() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let mut keyed = submission(16);
+    keyed["key"] = json!("nightly");
+    let first = int(&ok(&client, "job-ingest.submit", keyed.clone()).await, "id");
+    let same = ok(&client, "job-ingest.submit", keyed.clone()).await;
+    assert_eq!(
+        (int(&same, "id"), same["known"].clone()),
+        (first, json!(true))
+    );
+    cancel(&client, &[first]).await;
+    // Both on the way at once: the key is taken in the transaction that frees it, or in a later one.
+    let by_id = json!({"id": first, "force": 1});
+    let purged = client.begin("job-manager.purge-id", &by_id).await.unwrap();
+    let again = client.begin("job-ingest.submit", &keyed).await.unwrap();
+    soon(purged.json()).await.unwrap();
+    let second = int(&value(&soon(again.json()).await.unwrap()), "id");
+    assert!(second > first);
+    let world = world.restart().await;
+    let client = world.client().await;
+    let same = ok(&client, "job-ingest.submit", keyed).await;
+    assert_eq!(int(&same, "id"), second);
+}
+
+/// A full disk: changes are refused, a purge is not, and then changes are taken again.
+#[tokio::test]
+async fn a_purge_makes_room_on_a_full_disk() {
+    let world = World::with(|config| {
+        config.store_size_limit = Some(1600 << 10);
+        config.retention.log_entries = 100;
+    })
+    .await;
+    let client = world.client().await;
+    let mut ended = 0;
+    'full: loop {
+        let mut ids = Vec::new();
+        for _ in 0..50 {
+            match crate::world::call(&client, "job-ingest.submit", submission(16)).await {
+                Ok(answer) => ids.push(int(&answer, "id")),
+                Err(error) => {
+                    assert_eq!(error.errnum, errno::ENOSPC, "{error}");
+                    break 'full;
+                }
+            }
+        }
+        for id in ids {
+            let cancel = json!({"id": id, "type": "cancel", "severity": 0});
+            match crate::world::call(&client, "job-manager.raise", cancel).await {
+                Ok(_) => ended += 1,
+                Err(error) => {
+                    assert_eq!(error.errnum, errno::ENOSPC, "{error}");
+                    break 'full;
+                }
+            }
+        }
+    }
+    assert!(ended > 100, "{ended}");
+    assert_eq!(purge_all(&client).await.len(), ended);
+    stats_until(&client, |stats| stats["no_space"] == false).await;
+    submit(&client).await;
+    world.stop().await;
+}
