@@ -80,6 +80,8 @@ pub(crate) struct Info {
     pub(crate) stats_watchers: BTreeSet<StreamId>,
     pub(crate) stats_due: Option<Instant>,
     pub(crate) stats_told: Option<Instant>,
+    /// That the journal is silent was told to followers.
+    pub(crate) told_silence: bool,
     /// Counts whatever a followed `job-stats` would show.
     pub(crate) stats_revision: u64,
     pub(crate) shares: Shares,
@@ -130,6 +132,7 @@ impl Info {
             stats_watchers: BTreeSet::new(),
             stats_due: None,
             stats_told: None,
+            told_silence: false,
             stats_revision: 0,
             shares: Shares::default(),
             reads: Reads::default(),
@@ -158,8 +161,14 @@ impl Info {
         self.stale_seconds().is_none() && self.projection.jobs().set_aside().is_empty()
     }
 
-    /// The refusal for a job that the list does not hold.
+    /// The refusal for a job that the list does not hold. While the list is stale that is no proof that there is none.
     pub(crate) fn absent(&self, caller: &Caller, id: JobId) -> Refusal {
+        if let Some(age) = self.stale_seconds() {
+            let text = format!(
+                "the list is {age:.0} s old and does not hold job {id}; the job-manager cannot be asked now"
+            );
+            return Refusal::new(errno::EAGAIN, text);
+        }
         match self.projection.jobs().set_aside().why(id) {
             // Whose it is may not be known.
             Some(why) if !self.config.private || caller.cred().is_owner() => Refusal::new(

@@ -108,7 +108,9 @@ impl Info {
         let names = self.link.due.filter(|_| self.link.up);
         let held = self.hold_due.when(self.hold.len() > 0, now, HOLD_CHECK);
         let files = self.files_due.when(self.files.must_poll(), now, FILES_POLL);
-        [names, held, files, self.stats_due]
+        let silence = (!self.stats_watchers.is_empty()).then(|| self.link.silent_at());
+        let silence = silence.flatten().filter(|_| !self.told_silence);
+        [names, held, files, self.stats_due, silence]
             .into_iter()
             .flatten()
             .min()
@@ -129,6 +131,12 @@ impl Info {
             self.link.due = None;
             self.ask_for_names();
         }
+        // Followers of job-stats hear that they may be behind, too.
+        let silent = self.link.silent_at().is_some_and(|at| at <= now);
+        if silent && !self.told_silence {
+            self.stats_changed(now);
+        }
+        self.told_silence = silent;
         self.stats_tick(now);
         if self.files_due.take(now) {
             let followed: Vec<JobId> = self.followers.keys().copied().collect();
@@ -272,6 +280,9 @@ impl Info {
     }
 
     fn fold(&mut self, form: Form, payload: Option<&Bytes>, now: Instant) {
+        if self.link.stale_since(now).is_some() {
+            self.stats_changed(now);
+        }
         self.link.heard(now);
         let Some(Ok(json)) = payload.map(wire::json_bytes) else {
             return self.poisoned(&"a response without JSON", now);
@@ -409,7 +420,7 @@ impl Info {
                 self.end_waits(id);
             }
         }
-        if folded.swapped || !folded.changed.is_empty() {
+        if folded.swapped || folded.caught_up || !folded.changed.is_empty() {
             self.stats_changed(now);
         }
         self.serve_held();

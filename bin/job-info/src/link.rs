@@ -184,10 +184,13 @@ impl Link {
 
     /// Since when the list may not be what the journal says; `None` while it is.
     pub(crate) fn stale_since(&self, now: Instant) -> Option<Instant> {
-        // Flux's form has no progress: there silence says nothing.
-        let silent =
-            self.form == Form::Native && now.saturating_duration_since(self.heard) > SILENCE_MAX;
+        let silent = self.silent_at().is_some_and(|at| at <= now);
         self.down_since.or(silent.then_some(self.heard))
+    }
+
+    /// When the list may be behind if the journal says nothing until then. Flux's form has no progress: there silence says nothing.
+    pub(crate) fn silent_at(&self) -> Option<Instant> {
+        (self.form == Form::Native && self.down_since.is_none()).then(|| self.heard + SILENCE_MAX)
     }
 
     /// The stream could not be followed.
@@ -386,6 +389,41 @@ mod tests {
         );
         let mut slow = Link::new(Duration::from_secs(60), 1, now);
         assert!(lose(&mut slow, Lost::Absent) >= 48.0);
+    }
+
+    #[test]
+    fn a_list_that_hears_nothing_for_longer_than_the_journal_is_ever_silent_is_stale() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut link = Link::new(Duration::from_secs(1), 1, start);
+        assert_eq!(
+            link.stale_since(at(1)),
+            Some(start),
+            "there was no list yet"
+        );
+        link.heard(at(2));
+        link.caught_up();
+        // Progress comes every five seconds at least.
+        assert_eq!(
+            (link.stale_since(at(9)), link.silent_at()),
+            (None, Some(at(10)))
+        );
+        assert_eq!(
+            link.stale_since(at(10)),
+            Some(at(2)),
+            "its age counts from the last word"
+        );
+        link.heard(at(11));
+        assert_eq!(link.stale_since(at(12)), None);
+        link.not_following(at(13));
+        link.not_following(at(14));
+        assert_eq!(
+            (link.stale_since(at(15)), link.silent_at()),
+            (Some(at(13)), None)
+        );
+        link.caught_up();
+        link.form = Form::Flux;
+        assert_eq!(link.stale_since(at(99)), None);
     }
 
     #[test]

@@ -370,11 +370,7 @@ impl Info {
             return Err(Refusal::bare(errno::ENOENT));
         }
         if !self.link.up {
-            let age = self.stale_seconds().unwrap_or(0.0);
-            let text = format!(
-                "the list is {age:.0} s old and does not hold job {id}; the job-manager cannot be asked now"
-            );
-            return Err(Refusal::new(errno::EAGAIN, text));
+            return Err(self.absent(caller, id));
         }
         let call = Call::Exists(Box::new((id, states, attrs, caller.kept())));
         self.look_up(call, id, &[])

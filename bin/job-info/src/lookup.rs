@@ -169,7 +169,9 @@ impl Info {
         match self.may_read(caller, id) {
             // What the job-manager can still read of it is the owner's to see.
             None if self.is_aside_for_owner(caller, id) => {}
-            None if self.projection.jobs().set_aside().contains(id) => {
+            None if self.stale_seconds().is_some()
+                || self.projection.jobs().set_aside().contains(id) =>
+            {
                 return Err(self.absent(caller, id));
             }
             None => return Err(Refusal::new(errno::ENOENT, "invalid job id")),
