@@ -88,6 +88,16 @@ test_expect_success 'fault: a job-info that goes on by cursor drops the rows of 
 	weir stats --json | jq -e ".[\"job-list\"] | .set_aside.count == 3 and .journal.rebuilds == 0"
 '
 
+test_expect_success 'purged by its id, such a job is gone from there too' '
+	weir job purge --force $(cat over2) &&
+	weir journal --from=all --no-follow --json >journal 2>err &&
+	! grep "$(cat over2)" err &&
+	weir jobs -a -n --fresh -o "{name}" >met 2>err &&
+	printf "%s\n" held1 over3 over1 >expected &&
+	test_cmp expected met &&
+	grep "damaged jobs are left out: 2" err
+'
+
 test_expect_success 'the instance ends' '
 	weir_stop
 '
