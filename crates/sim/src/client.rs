@@ -48,6 +48,8 @@ pub enum Op {
     Enable(bool),
     /// State of the queue.
     QueueStatus,
+    /// The same at a quiet point: whether it takes jobs and gives them to the engine is known.
+    QueueIs(bool, bool),
     /// Counters.
     Stats,
     /// Jobs go.
@@ -107,8 +109,6 @@ pub struct Client {
     pub keys: BTreeMap<String, Option<JobId>>,
     /// Requests it sent.
     pub requests: u64,
-    /// What it was last told of the queue; none while it cannot know.
-    pub queue: Option<bool>,
 }
 
 fn broken(promise: Promise, what: String) -> Outcome {
@@ -130,7 +130,6 @@ impl Client {
             jobs: Vec::new(),
             keys: BTreeMap::new(),
             requests: 0,
-            queue: None,
         }
     }
 
@@ -171,7 +170,6 @@ impl Client {
         self.told = Seq(0);
         self.jobs.clear();
         self.keys.clear();
-        self.queue = None;
         // What is answered now may be of either.
         self.asked.values_mut().for_each(|asked| asked.stale = true);
     }
@@ -333,10 +331,8 @@ impl Client {
                 }
                 self.told = self.told.max(at);
             }
-            Op::Memo(_) | Op::RaiseAll | Op::Enable(_) => self.told = self.told.max(at),
-            Op::Queue(start) => {
-                self.queue = Some(*start);
-                self.told = self.told.max(at);
+            Op::Memo(_) | Op::RaiseAll | Op::Enable(_) | Op::Queue(_) => {
+                self.told = self.told.max(at)
             }
             Op::Wait(id) => {
                 let there = truth
@@ -373,6 +369,12 @@ impl Client {
             Op::BadCursor(seq, epoch) => {
                 let what = format!("cursor {seq} of epoch {epoch:?} was accepted: {json}");
                 return broken(Promise::Honest, what);
+            }
+            Op::QueueIs(enable, start) => {
+                let said = |key| json.get(key).and_then(Value::as_bool);
+                if said("enable") != Some(*enable) || said("start") != Some(*start) {
+                    return wrong("the journal says otherwise".to_owned());
+                }
             }
             Op::Kill(_) | Op::Lookup(_) | Op::QueueStatus | Op::Stats => {}
         }
@@ -554,7 +556,7 @@ pub fn request(op: &Op, userid: u32, rng: &mut Rng) -> (&'static str, Value, boo
             json!({"enable": enable, "all": true, "reason": "sim"}),
             false,
         ),
-        Op::QueueStatus => ("job-manager.queue-status", json!({}), false),
+        Op::QueueStatus | Op::QueueIs(..) => ("job-manager.queue-status", json!({}), false),
         Op::Stats => ("job-manager.stats-get", json!({}), false),
         Op::Purge(jobs) => (
             "job-manager.purge",

@@ -6,7 +6,6 @@ use sim_io::{Outbox, OutboxLimits};
 use sim_manager::Broker;
 use wire::{Cred, Message};
 
-use crate::client::Op;
 use crate::link::{Actor, Link};
 use crate::note;
 use crate::violation::{Outcome, Promise, Violation};
@@ -212,13 +211,6 @@ impl World {
         match actor {
             Actor::Client(at) | Actor::Direct(at) => {
                 if let Some(client) = self.clients.get_mut(at) {
-                    if client
-                        .asked
-                        .iter()
-                        .any(|((on, _), asked)| *on == id && matches!(asked.op, Op::Queue(_)))
-                    {
-                        client.queue = None;
-                    }
                     client.lost(id);
                 }
             }

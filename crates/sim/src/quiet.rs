@@ -39,6 +39,28 @@ impl World {
                 link.deaf_until = f64::INFINITY;
             }
         }
+        self.come_to_rest()?;
+        // A stopped queue is stopped, whatever died meanwhile.
+        let (enable, start) = self.truth.queue();
+        for at in 0..self.clients.len() {
+            self.ask_one(at, Op::QueueIs(enable, start));
+        }
+        self.come_to_rest()?;
+        note!(self, "---- quiet");
+        self.counts.quiet += 1;
+        self.ever_purged |= !self.truth.purged.is_empty();
+        self.all_agree()?;
+        self.calm = false;
+        for link in self.links.values_mut() {
+            if link.deaf_until == f64::INFINITY {
+                link.deaf_until = self.now + 1.0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on until nothing is left to come.
+    fn come_to_rest(&mut self) -> Outcome {
         let begun = self.steps;
         // What kept it up longest is what is wrong.
         let mut why: BTreeMap<String, usize> = BTreeMap::new();
@@ -54,16 +76,6 @@ impl World {
                 *why.entry(what).or_default() += 1;
             }
             self.step()?;
-        }
-        note!(self, "---- quiet");
-        self.counts.quiet += 1;
-        self.ever_purged |= !self.truth.purged.is_empty();
-        self.all_agree()?;
-        self.calm = false;
-        for link in self.links.values_mut() {
-            if link.deaf_until == f64::INFINITY {
-                link.deaf_until = self.now + 1.0;
-            }
         }
         Ok(())
     }
@@ -184,6 +196,22 @@ impl World {
                     return broken(Promise::Listed, what);
                 }
             }
+            let stats = broker.stats();
+            let waits = self.clients.iter().flat_map(|client| client.asked.values());
+            let waits = waits
+                .filter(|asked| matches!(asked.op, Op::Wait(_)))
+                .count();
+            if stats.asked > waits
+                || stats.conns
+                    != self
+                        .links
+                        .values()
+                        .filter(|link| !link.actor.is_direct())
+                        .count()
+            {
+                let what = format!("{waits} requests wait, and the job-manager holds {stats:?}");
+                return broken(Promise::Isolated, what);
+            }
             if let Some(id) = self
                 .truth
                 .purged
@@ -208,11 +236,13 @@ impl World {
     }
 }
 
-/// Every row, the three orders and the counts are those of `jobs`. Jobs that cannot be read, or will be purged, may be there or not.
+/// Every row, the three orders and the counts are those of `jobs`. Jobs that cannot be read, or are purged by now,
+/// may be there or not, and not be as they were.
 pub(crate) fn lists_agree(list: &Jobs, jobs: &BTreeMap<JobId, Job>, truth: &Truth) -> Outcome {
+    let counted = |id: &JobId| !truth.may_lack(*id);
     let there: BTreeMap<JobId, &Job> = jobs
         .iter()
-        .filter(|(id, _)| !truth.may_lack(**id) || list.get(**id).is_some())
+        .filter(|(id, _)| counted(id))
         .map(|(id, job)| (*id, job))
         .collect();
     for (id, job) in &there {
@@ -221,14 +251,6 @@ pub(crate) fn lists_agree(list: &Jobs, jobs: &BTreeMap<JobId, Job>, truth: &Trut
             let what = format!("job {id}: job-info shows {row:?}, its events make {job:?}");
             return broken(Promise::Listed, what);
         }
-    }
-    if list.len() != there.len() {
-        let what = format!(
-            "job-info has {} jobs, the history {}",
-            list.len(),
-            there.len()
-        );
-        return broken(Promise::Listed, what);
     }
     let order = |states: &[State], key: fn(&Job) -> (f64, u64)| -> Vec<JobId> {
         let mut jobs: Vec<&Job> = there
@@ -259,6 +281,22 @@ pub(crate) fn lists_agree(list: &Jobs, jobs: &BTreeMap<JobId, Job>, truth: &Trut
         list.running().iter().map(|key| key.id()).collect(),
         list.inactive().iter().map(|key| key.id()).collect(),
     ];
+    let others: Vec<JobId> = shown
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|id| !counted(id))
+        .collect();
+    if list.len() != there.len() + others.len() {
+        let what = format!(
+            "job-info has {} jobs, the history {}, and {} may be there",
+            list.len(),
+            there.len(),
+            others.len()
+        );
+        return broken(Promise::Listed, what);
+    }
+    let shown = shown.map(|ids| ids.into_iter().filter(counted).collect::<Vec<JobId>>());
     let expected = [
         ("pending", pending),
         ("running", running),
@@ -278,7 +316,9 @@ pub(crate) fn lists_agree(list: &Jobs, jobs: &BTreeMap<JobId, Job>, truth: &Trut
         State::Cleanup,
         State::Inactive,
     ] {
-        let expected = there.values().filter(|job| job.state == state).count() as u64;
+        let other = others.iter().filter_map(|id| list.get(*id));
+        let other = other.filter(|row| row.job().state == state).count();
+        let expected = (there.values().filter(|job| job.state == state).count() + other) as u64;
         let shown = list.counts().all().state(state);
         if shown != expected {
             let what = format!("{state}: job-info counts {shown}, there are {expected}");

@@ -19,6 +19,7 @@ impl World {
         let upto = Seq(floor + self.rng.below(room + 1) as u64);
         note!(self, "the log forgets what is up to {upto}");
         self.disk.model_mut().trim(upto);
+        self.truth.floors.insert(upto);
     }
 
     /// One job's row cannot be read from now on.

@@ -36,6 +36,7 @@ impl Truth {
     pub fn new(epoch: String) -> Truth {
         Truth {
             epoch,
+            floors: BTreeSet::from([Seq(0)]),
             ..Truth::default()
         }
     }
@@ -136,6 +137,21 @@ impl Truth {
     #[must_use]
     pub fn is_aside(&self, entry: &Entry) -> bool {
         matches!(entry.source, Source::Job(id) if self.aside.contains(&id))
+    }
+
+    /// Whether the queue takes jobs, and gives them to the engine.
+    #[must_use]
+    pub fn queue(&self) -> (bool, bool) {
+        let last = |on: &str, off: &str| {
+            let newest = self.history.iter().rev().find(|entry| {
+                entry.source == Source::System && [on, off].contains(&entry.name.as_str())
+            });
+            newest.is_none_or(|entry| entry.name.as_str() == on)
+        };
+        (
+            last("queue-enable", "queue-disable"),
+            last("queue-start", "queue-stop"),
+        )
     }
 
     /// Whether a job was active right after `at`.

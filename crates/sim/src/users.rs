@@ -108,12 +108,6 @@ impl World {
         client.sent(link, tag, op, current);
         note!(self, "  client {at} asks {topic} {ask}");
         self.send(link, topic, &ask, streaming, tag);
-        if topic == "job-manager.queue-start" {
-            // Whoever knew of the queue cannot know now.
-            for client in &mut self.clients {
-                client.queue = None;
-            }
-        }
     }
 
     pub(crate) fn some_op(&mut self, at: usize) -> Op {
@@ -170,7 +164,7 @@ impl World {
             53..=54 => Op::Rank(id),
             55 => Op::JobStats,
             56 => {
-                let ahead = newest + self.rng.between(1, 50) as u64 + 200;
+                let ahead = newest + self.rng.between(1, 50) as u64 + 1_000_000;
                 Op::BadCursor(ahead, None)
             }
             57 => Op::BadCursor(self.rng.below(5) as u64, Some("00000000deadbeef".into())),
