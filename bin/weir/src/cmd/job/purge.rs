@@ -41,7 +41,8 @@ EXAMPLES
 
 EXIT STATUS
   0  they are gone; without --force: it was shown what would go
-  1  no instance, or some of the jobs named have not ended or are not there; each has its line, the others went
+  1  no instance, or some of the jobs named have not ended or are not there: each has its line,
+     the others went
   2  the command line is wrong, or does not say which jobs")]
 pub struct Args {
     /// Jobs in any spelling; '-' reads them from standard input
