@@ -51,9 +51,9 @@ JSON
   and is never used twice.
 
 EXIT STATUS
-  0  --count or --no-follow was reached, or the reader went away; also when jobs had to be left out
-  1  no instance; a cursor that cannot be continued (the line says which can); the backlog was cut;
-     a cursor file that is none, or cannot be written
+  0  --count or --no-follow was reached, or the reader went away; also when jobs were left out
+  1  no instance; a cursor that cannot be continued (the line says which can); the backlog was
+     cut; a cursor file that is none, or cannot be written
   2  the command line is wrong")]
 pub struct Args {
     /// Only events with these names, joined by commas
