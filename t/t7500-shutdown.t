@@ -134,7 +134,6 @@ test_expect_success '--now with an engine that hangs: the job is named and left,
 	grep "the instance has ended, but 1 job still runs: $id (body)" err &&
 	weir_ended &&
 	weir_none_left &&
-	{ echo >go & } &&
 	weir_instance &&
 	weir job wait-event --timeout=60 $id clean &&
 	weir_stop
