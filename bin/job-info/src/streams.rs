@@ -7,8 +7,9 @@
 //!     └──── idle ◄──────┴──── more: to the end of the queue ┘
 //! ```
 //! A stream holds a place (ids and an index, an offset, an event number), never a queue of what it has still to say beyond
-//! a small bound. A paused client's streams stay where they are. Every step is short, and steps take turns, so a listing
-//! of everything does not delay anybody's first page. What is done for one client touches that client's streams only.
+//! a small bound. A paused client's streams stay where they are. Every step is short; clients take turns, and so do the streams of one,
+//! so neither a listing of everything nor thousands of requests of another delay anybody's first page. What is done for one client
+//! touches that client's streams only.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -80,9 +81,9 @@ pub(crate) struct Streams {
     by_id: HashMap<StreamId, Stream>,
     by_client: HashMap<ClientKey, BTreeSet<StreamId>>,
     quota: Quota,
-    ready: VecDeque<StreamId>,
-    fresh: VecDeque<StreamId>,
-    fresh_last: bool,
+    /// Streams whose turn it is, by client; and the clients that have any, in the order of their turns.
+    ready: HashMap<ClientKey, VecDeque<StreamId>>,
+    turns: VecDeque<ClientKey>,
     blocked: HashMap<Via, BTreeSet<StreamId>>,
     /// Paused clients, and which pause it was.
     paused: HashMap<ClientKey, u64>,
@@ -96,9 +97,8 @@ impl Default for Streams {
             by_id: HashMap::new(),
             by_client: HashMap::new(),
             quota: Quota::new(STREAMS_MAX, STREAMS_LEAST),
-            ready: VecDeque::new(),
-            fresh: VecDeque::new(),
-            fresh_last: false,
+            ready: HashMap::new(),
+            turns: VecDeque::new(),
             blocked: HashMap::new(),
             paused: HashMap::new(),
             pauses: 0,
@@ -129,13 +129,13 @@ impl Streams {
             Stream {
                 caller: caller.kept(),
                 body,
-                client,
+                client: client.clone(),
                 queued: true,
                 blocked: false,
                 paused,
             },
         );
-        self.fresh.push_back(self.last);
+        queue(&mut self.ready, &mut self.turns, &client, self.last);
         Some(self.last)
     }
 
@@ -157,7 +157,7 @@ impl Streams {
         }
         if !stream.queued && !stream.blocked {
             stream.queued = true;
-            self.ready.push_back(id);
+            queue(&mut self.ready, &mut self.turns, &stream.client, id);
         }
         true
     }
@@ -171,7 +171,7 @@ impl Streams {
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.fresh.is_empty()
+        !self.turns.is_empty()
     }
 
     /// Whether some wait for room on the broker's connection.
@@ -194,15 +194,17 @@ impl Streams {
         None
     }
 
-    /// New streams and old ones take turns: most new ones are done after one step.
+    /// The next stream of the client whose turn it is.
     fn next_id(&mut self) -> Option<StreamId> {
-        self.fresh_last = !self.fresh_last;
-        let (first, second) = if self.fresh_last {
-            (&mut self.fresh, &mut self.ready)
+        let client = self.turns.pop_front()?;
+        let ready = self.ready.get_mut(&client)?;
+        let id = ready.pop_front();
+        if ready.is_empty() {
+            self.ready.remove(&client);
         } else {
-            (&mut self.ready, &mut self.fresh)
-        };
-        first.pop_front().or_else(|| second.pop_front())
+            self.turns.push_back(client);
+        }
+        id
     }
 
     pub(crate) fn put_back(&mut self, id: StreamId, stream: Stream, step: Step) {
@@ -354,6 +356,19 @@ impl Streams {
     }
 }
 
+fn queue(
+    ready: &mut HashMap<ClientKey, VecDeque<StreamId>>,
+    turns: &mut VecDeque<ClientKey>,
+    client: &ClientKey,
+    id: StreamId,
+) {
+    if let Some(ready) = ready.get_mut(client) {
+        return ready.push_back(id);
+    }
+    ready.insert(client.clone(), VecDeque::from([id]));
+    turns.push_back(client.clone());
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -393,6 +408,27 @@ mod tests {
         streams.block(id, stream);
         assert!(streams.take(id).is_some());
         assert!(!streams.has_blocked() && streams.by_client.is_empty());
+    }
+
+    #[test]
+    fn invariant_7_clients_take_turns_however_many_streams_one_has() {
+        let mut streams = Streams::default();
+        let many: Vec<StreamId> = (0..1000).map(|_| open(&mut streams, "many")).collect();
+        let one = open(&mut streams, "one");
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let (id, stream) = streams.take_ready().expect("ready");
+            order.push(id);
+            streams.put_back(id, stream, Step::More);
+        }
+        assert_eq!(order, [many[0], one, many[1], one]);
+        for id in many {
+            streams.take(id);
+        }
+        assert_eq!(streams.take_ready().map(|(id, _)| id), Some(one));
+        // Those that are closed are passed over.
+        assert!(streams.take_ready().is_none());
+        assert!(!streams.has_ready() && streams.ready.is_empty());
     }
 
     #[test]
