@@ -24,6 +24,9 @@ const SHARE_MESSAGES_MAX: usize = 256;
 const SHARE_TIME: Duration = Duration::from_millis(1);
 /// What is taken from the server at a time.
 const INBOUND_MAX: usize = 256;
+/// What is taken of the store's events, and of what the reads found, in one turn.
+const STORE_EVENTS_MAX: usize = 16;
+const FOUND_MAX: usize = 16;
 /// `heartbeat.pulse` every so often.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
@@ -52,8 +55,8 @@ pub(crate) async fn turn_for_ever(
     loop {
         let due = shell.next_deadline();
         let inbound = news.inbound.as_mut();
+        // In no order: whichever of them never runs dry, the others are heard.
         tokio::select! {
-            biased;
             () = &mut shutdown => {
                 waiting.close(shell);
                 return Ok(false);
@@ -67,12 +70,13 @@ pub(crate) async fn turn_for_ever(
             _ = heartbeat.tick() => shell.heartbeat(),
             count = receive(inbound, &mut taken) => {
                 anyhow::ensure!(count > 0, "the server has stopped");
-                for one in taken.drain(..) {
-                    waiting.take(shell, one);
-                }
             }
             () = std::future::ready(()), if more || !waiting.is_empty() => {}
             () = until(due), if due.is_some() => {}
+        }
+        take_what_is_there(shell, news, &mut taken)?;
+        for one in taken.drain(..) {
+            waiting.take(shell, one);
         }
         let until = Instant::now() + TURN_TIME;
         let mut room = TURN_MESSAGES_MAX;
@@ -90,6 +94,34 @@ pub(crate) async fn turn_for_ever(
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// Some of each kind of news, as far as it has come.
+fn take_what_is_there(
+    shell: &mut Shell,
+    news: &mut News,
+    taken: &mut Vec<Inbound>,
+) -> anyhow::Result<()> {
+    for _ in 0..STORE_EVENTS_MAX {
+        match news.store.try_recv() {
+            Ok(event) => take_store_event(shell, Some(event))?,
+            Err(_) => break,
+        }
+    }
+    for _ in 0..FOUND_MAX {
+        match news.found.try_recv() {
+            Ok(found) => shell.take_found(found),
+            Err(_) => break,
+        }
+    }
+    if let Some(inbound) = &mut news.inbound {
+        while taken.len() < INBOUND_MAX
+            && let Ok(one) = inbound.try_recv()
+        {
+            taken.push(one);
+        }
+    }
+    Ok(())
 }
 
 async fn receive(inbound: Option<&mut mpsc::Receiver<Inbound>>, into: &mut Vec<Inbound>) -> usize {

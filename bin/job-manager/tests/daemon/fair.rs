@@ -126,10 +126,6 @@ async fn invariant_7_a_flood_for_the_job_manager_delays_others_by_its_share() {
     for (topic, payload) in [
         ("job-manager.list", all),
         ("job-manager.getinfo", json_payload(&json!({}))),
-        (
-            "job-manager.lookup",
-            json_payload(&json!({"id": 1, "keys": []})),
-        ),
     ] {
         let before = int(
             &ok(&client, "job-manager.stats-get", json!({})).await["router"],
@@ -227,4 +223,27 @@ async fn a_client_with_more_answers_under_way_than_its_queue_takes_is_refused_so
     assert!(answered > 0, "{answered} answered, {refused} refused");
     soon(other).await.unwrap();
     reader.call("job-manager.getinfo", json!({})).await.unwrap();
+}
+
+/// What a flood of look-ups finds comes back to the loop without end: connections, the clock and others' messages are heard all the same.
+#[tokio::test]
+async fn invariant_7_a_flood_of_look_ups_does_not_keep_the_loop_from_hearing_others() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let jobs = submit_many(&client, 50).await;
+    let mut rude = Peer::new(&world).await;
+    let one = json_payload(&json!({"id": jobs[7].0, "keys": []}));
+    let asked = pour(&mut rude, "job-manager.lookup", &one, 16_000);
+    let (mut turns, mut handled) = (0, 0);
+    while handled < 16_000 {
+        // Connections are heard too.
+        let other = world.client().await;
+        let stats = ok(&other, "job-manager.stats-get", json!({})).await;
+        handled = int(&stats["router"], "responses");
+        turns += 1;
+    }
+    for tag in asked {
+        assert_eq!(rude.response(tag).await.errnum, 0);
+    }
+    assert!(turns >= 5, "heard {turns} times meanwhile");
 }
