@@ -23,8 +23,8 @@ import daemons
 import survive
 import wire
 
-# What all that is stopped may cost the job-manager here: a queue of 1 MiB each is the most, and few have that much waiting.
-GROWTH_MAX = 48 << 20
+# What 40 that are stopped may cost the job-manager: a queue of 1 MiB each, a batch that was under way, and what the allocator keeps.
+GROWTH_MAX = 80 << 20
 # Seconds that nothing of these may take; on a quiet machine it is milliseconds.
 SOON = 5.0
 
