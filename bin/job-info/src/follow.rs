@@ -1,7 +1,7 @@
 //! Following the journal: connecting, the names, the stream and what it brings.
 //!
 //! ```text
-//!  link_up ─► service.add ×2, journal after the cursor ─► fold ─► waits that are ripe, followers, held requests
+//!  link_up ─► journal after the cursor, service.add ×2 ─► fold ─► waits that are ripe, followers, held requests
 //!     ▲                        │ ESTALE: from the start, aside       │ cannot be folded: poisoned
 //!  timer ◄── link_lost ◄───────┴─ any other end of the stream ◄──────┘
 //! ```
@@ -44,8 +44,10 @@ impl Info {
         self.out.set_broker(Some(sender));
         self.link.up = true;
         self.link.due = None;
-        self.ask_for_names();
+        // The journal first: by the time that requests come under our names, the broker has a stream to mark for them. Where it goes on at a
+        // cursor, `caught_up` alone says nothing of how far the requester had seen.
         self.begin_journal();
+        self.ask_for_names();
     }
 
     /// The connection is gone, or could not be made.

@@ -313,6 +313,7 @@ impl Shell {
                     &self.reads,
                     &mut self.deliveries,
                 );
+                self.say_ended();
             }
             Found::Answer(request, answer) => self.answer_read(&request, answer),
             Found::Keys(found) => self.take_keys(found),
@@ -340,12 +341,17 @@ impl Shell {
             &self.reads,
             &mut self.deliveries,
         );
+        self.say_ended();
+        self.deliver();
+        more
+    }
+
+    /// Tells the ends of streams. Before anything else is forwarded: who answers by what its stream tells must know first that it ended.
+    fn say_ended(&mut self) {
         for response in self.streams.take_ended() {
             self.router
                 .handle(LOCAL, Message::Response(response), &mut self.deliveries);
         }
-        self.deliver();
-        more
     }
 
     /// Ends every stream of the journal, as a cancel does.
