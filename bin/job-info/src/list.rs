@@ -55,6 +55,13 @@ enum How {
     Whole { out: Vec<u8>, held: usize },
 }
 
+impl Listing {
+    /// It is sent as one answer, which is held until it is whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.how, How::Whole { .. })
+    }
+}
+
 /// The attributes of an `attrs` value.
 pub(crate) fn attrs(value: &Value) -> Result<Attrs, Refusal> {
     let wrong = || Refusal::payload("attrs must be an array");

@@ -212,9 +212,15 @@ impl Streams {
             self.uncount(id, &stream);
             return;
         }
+        // What an answer in the making holds is given back when it is done: it is finished before the client's next is begun.
+        let first = matches!(&stream.body, Body::Listing(listing) if listing.is_whole());
+        let client = stream.client.clone();
         self.by_id.insert(id, stream);
-        if step == Step::More {
-            self.wake(id);
+        if step == Step::More && self.wake(id) && first {
+            let ready = self.ready.get_mut(&client);
+            if let Some(ready) = ready.filter(|ready| ready.back() == Some(&id)) {
+                ready.rotate_right(1);
+            }
         }
     }
 

@@ -417,3 +417,35 @@ fn invariant_7_look_ups_for_many_followers_are_few_at_a_time_and_clients_take_tu
         instance.stop().await;
     });
 }
+
+#[test]
+fn invariant_7_a_client_that_floods_is_answered_itself_and_others_are_in_between() {
+    run(async {
+        let (mut instance, mut broker, mut feed) = following().await;
+        submit(&broker, &mut feed, 1000);
+        // 250 answers of 1,000 rows each, more in sum than one client may have in the making.
+        let ask = json!({"max_entries":1000,"attrs":["all"]});
+        let mut tags: Vec<u32> = Vec::new();
+        for _ in 0..250 {
+            tags.push(broker.ask("flood", "job-list.list", &ask));
+        }
+        let page = json!({"max_entries":25,"attrs":["state"]});
+        let other = broker.ask("other", "job-list.list", &page);
+        let (mut before, mut answered) = (None, 0);
+        while answered < tags.len() {
+            let (met, errnum, value) = broker.response().await;
+            assert_eq!(errnum, 0, "{value}");
+            if met == other {
+                before = Some(answered);
+            } else {
+                assert_eq!(met, tags[answered], "in the order they were asked");
+                answered += 1;
+            }
+        }
+        assert!(
+            before.is_some_and(|before| before <= 2),
+            "{before:?} came before the page"
+        );
+        instance.stop().await;
+    });
+}
