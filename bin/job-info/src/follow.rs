@@ -333,18 +333,24 @@ impl Info {
         self.aside_logged.extend(new.into_iter().map(|(id, _)| id));
     }
 
-    /// Ends the waits for a job that was in the list and is not any more: it will not come back. Those that wait for one that the
-    /// list has not held yet go on.
+    /// Ends the waits for a job that was in the list and is not any more: it will not come back. About one that the list did not hold when
+    /// the wait began the job-manager is asked again.
     fn end_waits(&mut self, id: JobId) {
         let is_aside = self.projection.jobs().set_aside().contains(id);
         for (states, waiting) in self.waiters.take_job(id) {
-            if waiting.was_listed || is_aside {
-                self.waits.give(&waiting.caller.key(), 1);
-                let refusal = self.absent(&waiting.caller, id);
-                self.out.refuse(&waiting.caller, &refusal);
-            } else {
-                // There was room for it a moment ago.
-                let _ = self.waiters.add(id, states, waiting);
+            let caller = waiting.caller;
+            self.waits.give(&caller.key(), 1);
+            if waiting.was_listed || is_aside || !self.link.up {
+                let refusal = self.absent(&caller, id);
+                self.out.refuse(&caller, &refusal);
+                continue;
+            }
+            // Newer than this list, or gone since: a list before this one may have had it. The job-manager knows.
+            let asked = (id, states, waiting.attrs, caller);
+            if let Err(Call::Exists(asked)) = self.look_up(Call::Exists(Box::new(asked)), id, &[]) {
+                let text = "too many look-ups are open, try again later";
+                self.out
+                    .refuse(&asked.3, &Refusal::new(errno::EAGAIN, text));
             }
         }
     }
