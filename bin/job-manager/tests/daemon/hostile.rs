@@ -172,6 +172,10 @@ async fn every_topic_answers_every_payload_of_everybody() {
     .enumerate()
     {
         for topic in topics() {
+            // From its owner, most of these payloads end the instance, as they should; whoever else asks is refused.
+            if topic == "job-manager.shutdown" && cred == Cred::UNSET {
+                continue;
+            }
             // Its own connection, as an engine that is malformed loses it.
             let mut peer = Peer::acting_as(&world, cred).await;
             let mut tags = Vec::new();
