@@ -168,6 +168,14 @@ impl World {
                 })
             }
             Actor::Info => {
+                note!(
+                    self,
+                    "  job-info gets {} {:?}",
+                    message.topic().map_or("", wire::Topic::as_str),
+                    message
+                        .payload()
+                        .map(|payload| String::from_utf8_lossy(payload))
+                );
                 self.with_info(|info| info.message(message));
                 Ok(())
             }
