@@ -26,12 +26,25 @@ pub const ARROWS: [(&str, &[&str]); 18] = [
     ("sim-io", &["wire", "job", "store"]),
     (
         "sim-manager",
-        &["wire", "job", "protocol", "router", "manager", "journal", "sim-io"],
+        &[
+            "wire", "job", "protocol", "router", "manager", "journal", "sim-io",
+        ],
     ),
     ("sim-info", &["wire", "job", "protocol", "info", "sim-io"]),
     (
         "sim",
-        &["wire", "job", "protocol", "manager", "journal", "info", "sched", "sim-io", "sim-manager", "sim-info"],
+        &[
+            "wire",
+            "job",
+            "protocol",
+            "manager",
+            "journal",
+            "info",
+            "sched",
+            "sim-io",
+            "sim-manager",
+            "sim-info",
+        ],
     ),
 ];
 
