@@ -6,7 +6,8 @@
 //!        └─ free ─▶ daemons of one that was killed are still ending ─▶ wait │ 10 s ─▶ ours
 //! ```
 //! The kernel drops the lock with the process. The file holds `PID`, or `PID stopping`: for messages, and to know whether waiting helps.
-//! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never taken.
+//! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never kept. What either file says is believed
+//! only while its lock is held: a copy of a directory names the processes of the one that it was copied from.
 
 use crate::output::complain;
 use anyhow::{Context as _, bail};
@@ -65,9 +66,15 @@ impl Claim {
             tokio::time::sleep(LOOK_EVERY).await;
             true
         };
+        let mut looked_again = false;
         while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+            // It may be one who only looks whether it is held.
+            if !std::mem::replace(&mut looked_again, true) {
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
             }
             let keeper = Keeper::read(&mut file);
             if !keeper.stopping || !wait(&|| keeper.to_string()).await {
@@ -157,15 +164,34 @@ impl std::fmt::Display for Keeper {
 #[must_use]
 pub fn keeper(statedir: &Path) -> Option<u32> {
     let mut file = File::open(statedir.join(FILE_NAME)).ok()?;
+    if !is_held(&file) {
+        return None;
+    }
     let pid = Keeper::read(&mut file).pid?;
     let words = words_of(pid);
     let is = |at: usize, word: &[u8]| words.get(at).is_some_and(|met| met.ends_with(word));
     (is(0, b"weir") && words.iter().any(|word| word == b"start")).then_some(pid)
 }
 
-/// The process in the store's lock file, if it is a job-manager that lives.
+/// Whether somebody holds the lock of this file. It is taken for a moment, to see.
+fn is_held(file: &File) -> bool {
+    match flock(file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => flock(file, FlockOperation::Unlock).is_err(),
+        Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+    }
+}
+
+/// The process in the store's lock file, if it holds that lock and is a job-manager.
 fn manager_of(statedir: &Path) -> Option<u32> {
-    let text = fs::read_to_string(statedir.join("lock")).ok()?;
+    let mut file = File::open(statedir.join("lock")).ok()?;
+    if !is_held(&file) {
+        return None;
+    }
+    let mut text = String::new();
+    (&mut file)
+        .take(TEXT_BYTES_MAX)
+        .read_to_string(&mut text)
+        .ok()?;
     let pid = text.trim().parse().ok()?;
     words_of(pid)
         .first()
@@ -218,6 +244,45 @@ mod tests {
             drop(held);
             Claim::take(dir.path()).await.unwrap();
         });
+    }
+
+    /// A process that looks like a job-manager which ends with its supervisor; it ends with its standard input.
+    fn like_a_manager(dir: &Path) -> std::process::Child {
+        use std::os::unix::fs::symlink;
+        let program = dir.join("weir-job-manager");
+        symlink("/bin/sh", &program).unwrap();
+        std::process::Command::new(program)
+            .args(["-c", "read x", "--stop-with-parent=1"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn fault_a_copy_of_a_live_directory_does_not_wait_for_the_processes_of_the_original() {
+        let (original, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut manager = like_a_manager(original.path());
+        let pid = manager.id();
+        for dir in [&original, &copy] {
+            fs::write(dir.path().join("lock"), format!("{pid}\n")).unwrap();
+            fs::write(dir.path().join(FILE_NAME), format!("{pid}\n")).unwrap();
+        }
+        // The process has become what it looks like once it is seen here.
+        let lock = File::open(original.path().join("lock")).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let started = Instant::now();
+        while left_behind(original.path()) != Some(pid) {
+            assert!(started.elapsed() < WAIT_MAX);
+            std::thread::yield_now();
+        }
+        assert_eq!(left_behind(copy.path()), None);
+        assert_eq!(keeper(copy.path()), None);
+        block_on(async {
+            let taking = tokio::time::timeout(WAIT_MAX / 2, Claim::take(copy.path()));
+            taking.await.unwrap().unwrap();
+        });
+        drop(manager.stdin.take());
+        manager.wait().unwrap();
     }
 
     #[test]
