@@ -26,7 +26,7 @@ const LOOK_AHEAD_ROWS_MAX: usize = 1000;
 /// ended, latest first. A listing is current: what this or any other command was told before it, it shows.
 ///
 /// At a terminal columns are fitted, names first, and coloured. Into a pipe or file the columns are always the same, nothing
-/// is cut and no cell is empty ('-' stands for nothing); use --json or -o in scripts.
+/// of up to 256 columns is cut and no cell is empty ('-' stands for nothing); use --json or -o in scripts.
 ///
 /// When the instance is down, job-info still serves the last list it had: a line on standard error says how old it is, the
 /// JSON document says so in "stale" (null or seconds), and the exit status stays 0. With --fresh that is an error instead.

@@ -80,12 +80,14 @@ pub struct Format {
 pub enum Fit {
     /// As the format says: `?:` and `+:` where they stand, everything else as wide as its spec.
     Written,
-    /// Every column as wide as its widest cell; nothing is cut.
+    /// Every column as wide as its widest cell, up to [`COLUMN_WIDTH_MAX`]; what is longer than that is cut.
     Widest,
     /// Likewise, but names are cut so that the line, or what comes before its last column, fits into so many columns.
     Columns(usize),
 }
 
+/// No cell makes its column wider than this: one job with a name of 100 kB is no reason to write as much for every other.
+const COLUMN_WIDTH_MAX: usize = 256;
 /// Columns of a name that are kept, however narrow the terminal.
 const NAME_COLUMNS_MIN: usize = 10;
 /// Columns kept free for the last one, which has no end of its own.
@@ -231,11 +233,17 @@ impl Format {
                         (_, Fit::Written) if !column.expand => Place::Spec,
                         // Nothing comes behind it.
                         (_, Fit::Widest | Fit::Columns(_)) if at == last => Place::Spec,
-                        _ => Place::Wide(
-                            widest
+                        _ => {
+                            let width = widest
+                                .min(COLUMN_WIDTH_MAX)
                                 .max(text::width(column.source.heading()))
-                                .max(column.spec.width),
-                        ),
+                                .max(column.spec.width);
+                            if widest > width && fit != Fit::Written {
+                                Place::Cut(width)
+                            } else {
+                                Place::Wide(width)
+                            }
+                        }
                     }
                 }
                 _ => Place::Spec,
@@ -270,7 +278,7 @@ impl Format {
             return;
         }
         for (part, place) in self.parts.iter().zip(columns) {
-            if let (Part::Field(column), Place::Wide(width)) = (part, *place)
+            if let (Part::Field(column), Place::Wide(width) | Place::Cut(width)) = (part, *place)
                 && column.source.is_name()
             {
                 let cut = width.saturating_sub(excess).max(NAME_COLUMNS_MIN);
@@ -501,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn into_a_pipe_nothing_is_cut_and_all_columns_line_up() {
+    fn into_a_pipe_what_is_of_a_sane_length_is_whole_and_all_columns_line_up() {
         let name = "x".repeat(200);
         let jobs = rows(&format!(
             r#"[{{"id":1,"name":"{name}","userid":0,"state":16,"ntasks":1,"nodelist":"node0"}},
@@ -511,6 +519,26 @@ mod tests {
         assert!(lines[0].contains(&name));
         let at = |line: &str, what: &str| line.find(what).unwrap();
         assert_eq!(at(&lines[0], " R  "), at(&lines[1], " S  "));
+    }
+
+    #[test]
+    fn fault_a_name_of_any_length_does_not_pad_the_rows_of_other_jobs() {
+        let name = "x".repeat(100_000);
+        let jobs = rows(&format!(
+            r#"[{{"id":1,"name":"{name}","userid":0,"state":16,"ntasks":1,"nodelist":"node0"}},
+                {{"id":2,"name":"short","userid":0,"state":8,"ntasks":1}}]"#
+        ));
+        let at = |line: &str, what: &str| text::width(&line[..line.find(what).unwrap()]);
+        let lines = fitted(PLAIN, &jobs, Fit::Widest);
+        assert_eq!(at(&lines[0], " R  "), at(&lines[1], " S  "));
+        assert_eq!(lines[0].matches('x').count(), COLUMN_WIDTH_MAX - 1);
+        assert!(lines[1].len() < 2 * COLUMN_WIDTH_MAX, "{}", lines[1].len());
+        // At a terminal it is cut further; in a format that somebody wrote it is whole, and pads nobody.
+        let lines = fitted(PLAIN, &jobs, Fit::Columns(100));
+        assert!(text::width(&lines[0]) <= 100, "{}", lines[0]);
+        let lines = fitted("+:{name:<4} {id.dec}", &jobs, Fit::Written);
+        assert!(lines[0].contains(&name));
+        assert!(lines[1].len() < 2 * COLUMN_WIDTH_MAX, "{}", lines[1].len());
     }
 
     #[test]
