@@ -5,14 +5,16 @@
 //! ```
 //! Events go from the wire to standard output as the bytes they came in. From `caught_up` on there is a cursor; when the
 //! connection is lost after that, the stream is resumed behind it, with a note on standard error. A cut before it means that
-//! the backlog is incomplete: the command fails and says so. A cursor file carries the cursor from one run to the next.
+//! the backlog is incomplete: the command fails and says so. --no-follow goes on behind `caught_up` as far as the newest entry of that
+//! moment: jobs that were purged meanwhile may be missing from the backlog, and are named there. A cursor file carries the cursor from one run to the next.
 
 use crate::connect::{self, ANSWER_WITHIN, CallError, Session};
 use crate::cursorfile::{Cursor, CursorFile};
 use crate::eventtext::{self, LogEvent};
 use crate::failure::usage;
-use crate::outage::Outage;
+use crate::outage::{self, Outage};
 use crate::output::{self, Paint, Palette, When, complain};
+use crate::uri::Place;
 use crate::{ids, text, when};
 use job::{EventName, JobId};
 use protocol::job_manager::SeqResponse;
@@ -93,7 +95,7 @@ pub struct Args {
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
 
-    /// End when all events up to now have been printed
+    /// End when all events up to now have been printed; after a backlog, also those that came while it was read
     #[arg(long, visible_alias = "until-caught-up")]
     no_follow: bool,
 
@@ -205,11 +207,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     connect::block_on(async {
         let mut session = Session::open().await?;
-        if args.no_follow && follow.cursor.is_some() {
-            // The stream of a cursor says at once that it goes on, and then goes on.
-            let newest: SeqResponse = session.call("job-manager.stats-get", &json!({})).await?;
-            follow.upto = Some(newest.seq);
-        }
         let mut outage = Outage::default();
         loop {
             let before = follow.cursor.clone();
@@ -254,7 +251,7 @@ struct Follow<'a> {
     ids: Vec<JobId>,
     cursor: Option<Cursor>,
     file: Option<CursorFile>,
-    /// With a cursor, how far --no-follow goes.
+    /// How far --no-follow goes, once it is known.
     upto: Option<u64>,
     left: Option<u64>,
     /// Jobs that were named as left out.
@@ -294,6 +291,12 @@ impl Follow<'_> {
     }
 
     async fn read(&mut self, session: &Session) -> anyhow::Result<End> {
+        // The stream of a cursor says at once that it goes on, and then goes on.
+        if self.cursor.is_some()
+            && let Some(lost) = self.look_how_far(session).await?
+        {
+            return Ok(lost);
+        }
         let mut stream = match session.stream("job-manager.events", &self.request()).await {
             Ok(stream) => stream,
             Err(error) if error.is_passing() => return Ok(End::Lost(error.into())),
@@ -344,14 +347,47 @@ impl Follow<'_> {
                 };
                 self.advance(batch.epoch, seq)?;
             }
+            if self.left == Some(0) {
+                return Ok(End::Done);
+            }
+            // What was purged while the backlog was read may be missing from it: the entry that says so comes behind it.
+            if batch.caught_up
+                && self.args.from != From::Now
+                && self.hears_of_purges()
+                && let Some(lost) = self.look_how_far(session).await?
+            {
+                return Ok(lost);
+            }
             let all = match (self.upto, &self.cursor) {
                 (Some(upto), Some(cursor)) => cursor.seq >= upto,
                 _ => batch.caught_up,
             };
-            if self.left == Some(0) || (all && self.args.no_follow) {
+            if all && self.args.no_follow {
                 return Ok(End::Done);
             }
         }
+    }
+
+    /// Whether the filter lets the entries of the system log through that name purged jobs.
+    fn hears_of_purges(&self) -> bool {
+        let purge = || "purge".to_owned();
+        let Args { allow, deny, .. } = self.args;
+        self.ids.is_empty()
+            && (allow.is_empty() || allow.contains(&purge()))
+            && !deny.contains(&purge())
+    }
+
+    /// With --no-follow, asks how far that is, unless it is known; the end of this connection if the question was lost.
+    async fn look_how_far(&mut self, session: &Session) -> anyhow::Result<Option<End>> {
+        if !self.args.no_follow || self.upto.is_some() {
+            return Ok(None);
+        }
+        match newest(session.place()).await {
+            Ok(seq) => self.upto = Some(seq),
+            Err(error) if outage::is_passing(&error) => return Ok(Some(End::Lost(error))),
+            Err(error) => return Err(error),
+        }
+        Ok(None)
     }
 
     /// Says which jobs are no part of the stream, each once.
@@ -411,6 +447,22 @@ impl Follow<'_> {
         }
         Ok(events.len())
     }
+}
+
+/// The newest event there is. Asked on a connection of its own: on that of a stream the answer would come behind what is not read yet.
+async fn newest(place: &Place) -> anyhow::Result<u64> {
+    let session = Session::open_at(place).await?;
+    // A look-up, of no job, is answered when all that was decided before it is on disk, and so no older than any page of a backlog.
+    let nothing = json!({"id": 0, "keys": ["eventlog"], "flags": 0});
+    match session
+        .call::<_, Value>("job-manager.lookup", &nothing)
+        .await
+    {
+        Ok(_) | Err(CallError::Refused { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let newest: SeqResponse = session.call("job-manager.stats-get", &json!({})).await?;
+    Ok(newest.seq)
 }
 
 fn seq_of(event: &RawValue) -> Option<u64> {

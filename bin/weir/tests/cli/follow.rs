@@ -98,12 +98,60 @@ fn a11_a_cursor_that_cannot_be_continued_is_refused_with_both_ends() {
 }
 
 #[test]
+fn fault_no_follow_goes_on_until_the_purge_that_concerns_its_backlog_is_told() {
+    let purge = json!({"seq": 3, "log": "system", "eventlog_seq": 0,
+                       "entry": {"timestamp": 1.5, "name": "purge", "context": {"jobs": [1]}}});
+    let fake = Fake::start(move |topic, asked| match topic {
+        "job-manager.stats-get" => Answer::Ok(json!({"seq": 4})),
+        "job-manager.lookup" => Answer::Refuse(2, Some("unknown job id")),
+        // The connection is lost behind `caught_up`: the rest comes from the next one.
+        _ if asked.get("after").is_none() => Answer::Cut(vec![
+            json!({"epoch": "ab", "backlog": true, "events": [event(2, "submit")]}),
+            json!({"epoch": "ab", "seq": 2, "caught_up": true, "events": []}),
+        ]),
+        _ => Answer::Open(vec![
+            json!({"epoch": "ab", "seq": 2, "caught_up": true, "events": []}),
+            json!({"epoch": "ab", "seq": 3, "events": [purge]}),
+            json!({"epoch": "ab", "seq": 4, "events": [event(4, "submit")]}),
+            json!({"epoch": "ab", "seq": 5, "events": [event(5, "submit")]}),
+        ]),
+    });
+    let ran = run(&mut at(
+        &fake,
+        ["journal", "--from=all", "--no-follow", "--json"],
+    ));
+    assert_eq!(ran.status(), 0, "{}", ran.err());
+    let seqs: Vec<Value> = ran
+        .out()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].clone())
+        .collect();
+    assert_eq!(seqs, [2, 3, 4]);
+    // Who does not hear of purges waits for none.
+    for filter in ["--ids=1234", "--deny=purge", "--allow=submit"] {
+        let fake = Fake::start(|topic, _| match topic {
+            "job-manager.events" => Answer::Open(vec![
+                json!({"epoch": "ab", "seq": 2, "caught_up": true, "events": []}),
+            ]),
+            _ => Answer::Refuse(71, Some("not asked for")),
+        });
+        run(&mut at(
+            &fake,
+            ["journal", "--from=all", "--no-follow", filter],
+        ))
+        .succeeds();
+    }
+}
+
+#[test]
 fn the_journal_ends_when_caught_up_if_asked_to() {
-    let fake = Fake::start(|_, _| {
-        Answer::Open(vec![
+    let fake = Fake::start(|topic, _| match topic {
+        "job-manager.stats-get" => Answer::Ok(json!({"seq": 1})),
+        "job-manager.lookup" => Answer::Refuse(2, Some("unknown job id")),
+        _ => Answer::Open(vec![
             json!({"epoch": "ab", "backlog": true, "events": [event(1, "submit")]}),
             json!({"epoch": "ab", "seq": 1, "caught_up": true, "events": []}),
-        ])
+        ]),
     });
     let ran = run(&mut at(&fake, ["journal", "--from=all", "--no-follow"]));
     assert_eq!(
