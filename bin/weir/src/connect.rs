@@ -94,7 +94,7 @@ impl OpenError {
 }
 
 /// True if some process holds a lock on the file. Looks only: taking the lock, however shortly, could stop a daemon from starting.
-fn is_held(lock: &Path) -> bool {
+pub(crate) fn is_held(lock: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(lock) else {
         return false;
     };

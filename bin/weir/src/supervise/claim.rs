@@ -6,9 +6,10 @@
 //!        └─ free ─▶ daemons of one that was killed are still ending ─▶ wait │ 10 s ─▶ ours
 //! ```
 //! The kernel drops the lock with the process. The file holds `PID`, or `PID stopping`: for messages, and to know whether waiting helps.
-//! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never kept. What either file says is believed
+//! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never taken. What either file says is believed
 //! only while its lock is held: a copy of a directory names the processes of the one that it was copied from.
 
+use crate::connect::is_held;
 use crate::output::complain;
 use anyhow::{Context as _, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -66,15 +67,9 @@ impl Claim {
             tokio::time::sleep(LOOK_EVERY).await;
             true
         };
-        let mut looked_again = false;
         while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-            }
-            // It may be one who only looks whether it is held.
-            if !std::mem::replace(&mut looked_again, true) {
-                tokio::time::sleep(LOOK_EVERY).await;
-                continue;
             }
             let keeper = Keeper::read(&mut file);
             if !keeper.stopping || !wait(&|| keeper.to_string()).await {
@@ -163,8 +158,9 @@ impl std::fmt::Display for Keeper {
 /// The supervisor that keeps the directory, if one does: it lives, and holds the lock.
 #[must_use]
 pub fn keeper(statedir: &Path) -> Option<u32> {
-    let mut file = File::open(statedir.join(FILE_NAME)).ok()?;
-    if !is_held(&file) {
+    let path = statedir.join(FILE_NAME);
+    let mut file = File::open(&path).ok()?;
+    if !is_held(&path) {
         return None;
     }
     let pid = Keeper::read(&mut file).pid?;
@@ -173,22 +169,15 @@ pub fn keeper(statedir: &Path) -> Option<u32> {
     (is(0, b"weir") && words.iter().any(|word| word == b"start")).then_some(pid)
 }
 
-/// Whether somebody holds the lock of this file. It is taken for a moment, to see.
-fn is_held(file: &File) -> bool {
-    match flock(file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => flock(file, FlockOperation::Unlock).is_err(),
-        Err(error) => error == rustix::io::Errno::WOULDBLOCK,
-    }
-}
-
 /// The process in the store's lock file, if it holds that lock and is a job-manager.
 fn manager_of(statedir: &Path) -> Option<u32> {
-    let mut file = File::open(statedir.join("lock")).ok()?;
-    if !is_held(&file) {
+    let path = statedir.join("lock");
+    if !is_held(&path) {
         return None;
     }
     let mut text = String::new();
-    (&mut file)
+    File::open(path)
+        .ok()?
         .take(TEXT_BYTES_MAX)
         .read_to_string(&mut text)
         .ok()?;
