@@ -108,7 +108,7 @@ test_expect_success 'recover: a store whose header and some pages are gone; what
 
 test_expect_success 'a store that is gone while the files of jobs are there is not begun anew' '
 	rm -rf hurt && cp -R state hurt && rm -f hurt/store.sqlite* &&
-	weir_fails 1 "holds the files of 6 jobs" "put the store or a backup of it back" -- weir start --statedir="$PWD/hurt"
+	weir_fails 1 "/hurt/key show that there was a store" "a backup of it back" -- weir start --statedir="$PWD/hurt"
 '
 
 test_expect_success 'what is not there, not a directory, not a store: one line each' '

@@ -308,6 +308,7 @@ def a11():
         before = client.call("job-list.stats-get")
         hand.kill("weir-job-manager")
         os.rename("state/store.sqlite", "old.sqlite")
+        os.rename("state/key", "old.key")
         for name in ("-wal", "-shm"):
             if os.path.exists("state/store.sqlite" + name):
                 os.rename("state/store.sqlite" + name, "old.sqlite" + name)

@@ -18,10 +18,8 @@ use manager::{Input, Manager};
 use router::{PeerInfo, PeerKind, Router};
 use rustix::fs::{Mode, OFlags};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use store::{Store, StoreOptions};
 use tokio::sync::mpsc;
 use wire::Cred;
@@ -60,6 +58,7 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
         })
         .map_err(|error| error.to_string())?;
     if recovered.newest_seq == job::Seq(0) {
+        // It is there, but it never knew these jobs.
         nothing_of_another(&config.statedir)?;
     }
     let key = instance_key(&config.statedir.join("key"))?;
@@ -162,7 +161,35 @@ fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         // 0 would be no limit.
         pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
+        proofs: proofs(&config.statedir),
     }
+}
+
+/// What is made only after the store was: the key, and the files of jobs.
+fn proofs(statedir: &Path) -> Vec<PathBuf> {
+    let jobs = statedir.join(crate::purge::JOBS_DIR);
+    let mut proofs = Vec::new();
+    if count_jobs(&jobs) > 0 {
+        proofs.push(jobs);
+    }
+    let key = statedir.join("key");
+    if key.symlink_metadata().is_ok() {
+        proofs.push(key);
+    }
+    proofs
+}
+
+/// The jobs that have files here.
+fn count_jobs(jobs: &Path) -> usize {
+    let names = std::fs::read_dir(jobs).into_iter().flatten().flatten();
+    names
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.parse::<u64>().is_ok())
+        })
+        .count()
 }
 
 fn make_dir(dir: &Path) -> Result<(), String> {
@@ -192,15 +219,7 @@ fn make_dir(dir: &Path) -> Result<(), String> {
 /// A new store beside the files of jobs: the one that knew them is lost, and with a new one nobody would.
 fn nothing_of_another(statedir: &Path) -> Result<(), String> {
     let jobs = statedir.join(crate::purge::JOBS_DIR);
-    let names = std::fs::read_dir(&jobs).into_iter().flatten().flatten();
-    let count = names
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.parse::<u64>().is_ok())
-        })
-        .count();
+    let count = count_jobs(&jobs);
     if count == 0 {
         return Ok(());
     }
@@ -231,17 +250,10 @@ fn reachable(socket: &Path) -> Result<(), String> {
 }
 
 /// Guests may have to reach the socket in this directory, and must not read what is beside it: the store holds environments, `jobs`
-/// the output. SQLite gives its other files the mode of the first. What cannot be done here is told by whoever needs it next.
+/// the output. A store that is made is so from the beginning. What cannot be done here is told by whoever needs it next.
 fn make_private(dir: &Path) {
     let owner_only =
         |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-    let store = dir.join(store::FILE_NAME);
-    let _ = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&store);
     for name in [store::FILE_NAME, "store.sqlite-wal", "store.sqlite-shm"] {
         let _ = owner_only(&dir.join(name), 0o600);
     }

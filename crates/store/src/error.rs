@@ -58,6 +58,25 @@ pub enum OpenError {
         /// What is left of it.
         left: PathBuf,
     },
+    /// The file is gone or empty, and with a new one nobody would know what it held.
+    #[error(
+        "{file} is missing or empty, but {those} that there was a store: put it or a backup of it back, or move {them} away to begin anew",
+        file = file.display(), those = those(proofs), them = if proofs.len() > 1 { "them" } else { "that" }
+    )]
+    Gone {
+        /// The database file.
+        file: PathBuf,
+        /// What is made only after it.
+        proofs: Vec<PathBuf>,
+    },
+    /// A recovery was ended in the middle of its last step.
+    #[error("the recovery of {file} was cut short ({left} is not in place yet): run weir store recover once more", file = file.display(), left = left.display())]
+    CutShort {
+        /// The database file.
+        file: PathBuf,
+        /// What was about to take its place.
+        left: PathBuf,
+    },
     /// The disk is full, and opening needs some room.
     #[error("the disk with {file} is full ({detail}): free some space, then start again", file = file.display())]
     Full {
@@ -82,6 +101,16 @@ pub enum OpenError {
         /// Its error.
         source: rusqlite::Error,
     },
+}
+
+/// `a and b show`.
+fn those(proofs: &[PathBuf]) -> String {
+    let names: Vec<String> = proofs
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let verb = if names.len() > 1 { "show" } else { "shows" };
+    format!("{} {verb}", names.join(" and "))
 }
 
 /// Who holds a directory, and what stops it.

@@ -8,7 +8,8 @@
 //! | our `application_id`, version 1..=[`VERSION`] | migrated if need be, opened |
 //! | our `application_id`, a newer version | refused ([`OpenError::NewerSchema`]), nothing changed |
 //! | another `application_id`, or tables at version 0, or no SQLite file | refused ([`OpenError::NotAStore`]), nothing changed |
-//! | no file or an empty one, and a `-wal` or `-journal` that holds data | refused ([`OpenError::Lost`]), nothing changed |
+//! | no file or an empty one, and a `-wal` or `-journal` that holds data, or a file of a recovery | refused ([`OpenError::Lost`]), nothing changed |
+//! | anything, beside a store that was about to take its place | refused ([`OpenError::CutShort`]), nothing changed |
 //! | a header of zeros, or its structure is broken where we look | refused ([`OpenError::Damaged`]) |
 //!
 //! A WAL left by a crash is SQLite's to roll forward; what was not whole in it was never told to anybody. A `-journal` is left by a kill
@@ -53,6 +54,11 @@ const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// Where a journal's header says how many pages the database had before.
 const JOURNAL_PAGES_AT: usize = 16;
 
+/// What the name of an old store that was recovered ends with, and a number.
+pub(crate) const DAMAGED: &str = ".damaged-";
+/// Of a recovered store that is about to take the place of the one that is kept under the same number.
+pub(crate) const RECOVERED: &str = ".recovered-";
+
 /// Looks at the file, and at what lies beside it.
 pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
     let told = |source| OpenError::Directory {
@@ -63,6 +69,12 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
     let not_a_store = || OpenError::NotAStore {
         file: file.to_owned(),
     };
+    if let Some(number) = numbered(file, RECOVERED).map_err(told)?.first() {
+        return Err(OpenError::CutShort {
+            file: file.to_owned(),
+            left: beside(file, &format!("{RECOVERED}{number}")),
+        });
+    }
     let wal = len(&beside(file, "-wal")).map_err(told)? > 0;
     let journal = Journal::look(&beside(file, "-journal")).map_err(told)?;
     let (kind, version, tables) = match read_header(file).map_err(told)? {
@@ -72,7 +84,15 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
                 left: beside(file, if wal { "-wal" } else { "-journal" }),
             });
         }
-        Header::Absent => return Ok(Verdict::Fresh),
+        Header::Absent => {
+            return match of_recovery(file).map_err(told)? {
+                Some(left) => Err(OpenError::Lost {
+                    file: file.to_owned(),
+                    left,
+                }),
+                None => Ok(Verdict::Fresh),
+            };
+        }
         // The journal is one that came back after a power cut, or else there would be no WAL.
         Header::Sqlite(0, 0) if journal == Journal::OfNothing && wal => {
             ask_sqlite(file, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql)?
@@ -180,6 +200,38 @@ fn len(path: &Path) -> std::io::Result<u64> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(error),
     }
+}
+
+/// The newest that recoveries have left beside a file.
+fn of_recovery(file: &Path) -> std::io::Result<Option<PathBuf>> {
+    if let Some(number) = numbered(file, DAMAGED)?.into_iter().max() {
+        return Ok(Some(beside(file, &format!("{DAMAGED}{number}"))));
+    }
+    let new = beside(file, ".new");
+    Ok((len(&new)? > 0).then_some(new))
+}
+
+/// The numbers N for which `file`, this ending and N are the name of a file, or the beginning of one and `-`.
+pub(crate) fn numbered(file: &Path, ending: &str) -> std::io::Result<Vec<u64>> {
+    let dir = match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let begin = beside(Path::new(file.file_name().unwrap_or_default()), ending);
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let number: Option<u64> = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(begin.to_str()?))
+            .and_then(|rest| rest.split('-').next()?.parse().ok());
+        numbers.extend(number);
+    }
+    Ok(numbers)
 }
 
 /// The file that SQLite keeps beside `file` under this ending.

@@ -12,6 +12,8 @@
 //! a commit, so that the answers resting on it do not wait for the copy into the main file.
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -66,6 +68,8 @@ const CACHE_KIB: i64 = 16 * 1024;
 pub struct StoreOptions {
     /// The file may not grow past this many pages of 4 KiB; beyond, it is as if the disk were full. 0 = no limit.
     pub pages_max: u32,
+    /// Files that are made only after a store is: while they are there, a store that is gone is not begun anew.
+    pub proofs: Vec<PathBuf>,
 }
 
 /// What the writer tells. The callback runs on the writer's thread: it must not wait for
@@ -125,9 +129,9 @@ impl Store {
         let lock = DirLock::take(statedir)?;
         let file = statedir.join(crate::FILE_NAME);
         let mut reserve = Reserve::new(statedir);
-        let (db, recovered) = match open_file(&file) {
+        let (db, recovered) = match open_file(&file, &options.proofs) {
             // What opening needs may be what the reserve is for.
-            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file)?,
+            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options.proofs)?,
             opened => opened?,
         };
         reserve.take(false);
@@ -187,9 +191,25 @@ impl Store {
 }
 
 /// Opens the file for writing; whatever is refused is refused before anything is changed.
-fn open_file(file: &PathBuf) -> Result<(Connection, Recovered), OpenError> {
+fn open_file(file: &PathBuf, proofs: &[PathBuf]) -> Result<(Connection, Recovered), OpenError> {
     let told = |source: rusqlite::Error| open_error(file, source);
     let verdict = examine(file)?;
+    if verdict == Verdict::Fresh {
+        let begun = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0);
+        if !begun && !proofs.is_empty() {
+            return Err(OpenError::Gone {
+                file: file.to_owned(),
+                proofs: proofs.to_vec(),
+            });
+        }
+        // SQLite gives its other files the mode of this one. It says what is wrong if it cannot be made.
+        let _ = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(file);
+    }
     let mut db = Connection::open(file).map_err(told)?;
     db.busy_timeout(Duration::from_secs(5)).map_err(told)?;
     db.set_prepared_statement_cache_capacity(64);

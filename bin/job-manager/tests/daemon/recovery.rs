@@ -202,7 +202,18 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             std::fs::set_permissions(place.state().join("key"), std::fs::Permissions::from_mode(0o644)).unwrap();
             Ready
         }
-        "store missing" => remove(place.store()),
+        "store missing" => {
+            remove(place.store());
+            Says("key shows that there was a store")
+        }
+        "store emptied" => {
+            write(place.store(), b"");
+            Says("key shows that there was a store")
+        }
+        "store and key missing" => {
+            remove(place.store());
+            remove(place.state().join("key"))
+        }
         "store missing, wal left" => {
             remove(place.store());
             write(place.beside("-wal"), &[1; 8192]);
@@ -211,7 +222,7 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
         "store missing, jobs left" => {
             remove(place.store());
             std::fs::create_dir_all(place.state().join("jobs/4711")).unwrap();
-            Says("holds the files of 1 jobs")
+            Says("that there was a store")
         }
         "store is a directory" => {
             remove(place.store());
@@ -335,6 +346,15 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             Ready
         }
         "reserve missing" => remove(place.state().join("reserve")),
+        "store missing, recovery left" => {
+            std::fs::rename(place.store(), place.beside(".damaged-1")).unwrap();
+            Says("store.sqlite.damaged-1 beside it holds data")
+        }
+        "recovery cut short in its last step" => {
+            std::fs::rename(place.store(), place.beside(".damaged-1")).unwrap();
+            write(place.beside(".recovered-1"), &[1; 9999]);
+            Says("run weir store recover once more")
+        }
         "recovery cut short" => {
             write(place.beside(".new"), &[1; 9999]);
             write(place.beside(".new.scratch"), &[1; 9999])
@@ -439,6 +459,7 @@ async fn every_row_of_the_table_of_what_can_be_met_at_open_is_so() {
             eprintln!("skipped: {name}: {why}");
             continue;
         }
+        let had_store = place.store().exists();
         let met = verdict(&place, name == "full disk").await;
         println!("{name}: {met:?}");
         match (expected.as_str(), &met, made) {
@@ -447,6 +468,10 @@ async fn every_row_of_the_table_of_what_can_be_met_at_open_is_so() {
             ("refused", Err(text), Says(part)) => {
                 assert!(text.contains(part), "{name}: {text}");
                 assert!(!text.contains('\n'), "{name}: {text}");
+                assert!(
+                    place.store().exists() == had_store,
+                    "{name}: a store was made"
+                );
                 let remedies = [
                     "--statedir",
                     "weir store recover",

@@ -8,6 +8,7 @@
 //! Continuity is promised only where it can be: if a seq is missing, or SQLite's own structure was broken (so that the newest entries may be
 //! gone without a trace), the new store has a new epoch, and every cursor of the old one is refused.
 
+mod place;
 mod raw;
 mod scratch;
 
@@ -21,7 +22,6 @@ use job::{
 use rusqlite::{Connection, params};
 
 use crate::apply::LOG_CHUNK_ENTRIES_MAX;
-use crate::backup::sync_dir;
 use crate::check::Progress;
 use crate::error::OpenError;
 use crate::examine::{beside, examine};
@@ -97,7 +97,13 @@ pub struct Salvaged {
 pub fn salvage(statedir: &Path, progress: &mut Progress<'_>) -> Result<Salvaged, SalvageError> {
     let _lock = DirLock::take(statedir)?;
     let file = statedir.join(crate::FILE_NAME);
+    place::undo(&file).map_err(|source| SalvageError::System {
+        path: file.clone(),
+        source,
+    })?;
     let sound = match examine(&file) {
+        // SQLite would make a file where there is none.
+        Ok(_) if is_empty(&file) => return Err(SalvageError::Nothing { file }),
         Ok(_) => is_sound(&file),
         Err(OpenError::Damaged { .. } | OpenError::Sqlite { .. }) => false,
         // Its first page may be what is broken: then it is a store if rows of one are in it.
@@ -116,11 +122,15 @@ pub fn salvage(statedir: &Path, progress: &mut Progress<'_>) -> Result<Salvaged,
         remove();
     }
     let mut made = made?;
-    made.kept = put_in_place(&file, &new).map_err(|source| SalvageError::System {
+    made.kept = place::put(&file, &new).map_err(|source| SalvageError::System {
         path: new.clone(),
         source,
     })?;
     Ok(made)
+}
+
+fn is_empty(file: &Path) -> bool {
+    std::fs::metadata(file).map_or(true, |metadata| metadata.len() == 0)
 }
 
 fn begins_as_database(file: &Path) -> bool {
@@ -137,29 +147,6 @@ fn is_sound(file: &Path) -> bool {
         db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
     };
     ask().is_ok_and(|said| said == "ok")
-}
-
-/// The old file and what is beside it get another name, the new one theirs.
-fn put_in_place(file: &Path, new: &Path) -> std::io::Result<PathBuf> {
-    let mut number = 0;
-    let kept = loop {
-        number += 1;
-        let kept = beside(file, &format!(".damaged-{number}"));
-        if kept.symlink_metadata().is_err() {
-            break kept;
-        }
-    };
-    std::fs::File::open(new)?.sync_all()?;
-    std::fs::rename(file, &kept)?;
-    for ending in ["-wal", "-shm", "-journal"] {
-        match std::fs::rename(beside(file, ending), beside(&kept, ending)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    std::fs::rename(new, file)?;
-    sync_dir(file)?;
-    Ok(kept)
 }
 
 /// The new file, whole and synced but not yet in place.

@@ -58,7 +58,13 @@ fn is_whole(world: &World, jobs: u64, expected: &str) {
 #[test]
 fn fault_what_is_under_way_when_the_disk_fills_is_stored_with_the_reserve() {
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir.path(), StoreOptions { pages_max: 64 });
+    let mut world = World::with(
+        dir.path(),
+        StoreOptions {
+            pages_max: 64,
+            ..StoreOptions::default()
+        },
+    );
     let mut expected = String::new();
     let mut id = fill(&mut world, &mut expected);
     // The commit that met the limit was told after it: it is in, and so is some more.
@@ -80,7 +86,13 @@ fn fault_what_is_under_way_when_the_disk_fills_is_stored_with_the_reserve() {
 #[test]
 fn fault_what_does_not_fit_into_the_reserve_is_refused_as_a_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir.path(), StoreOptions { pages_max: 64 });
+    let mut world = World::with(
+        dir.path(),
+        StoreOptions {
+            pages_max: 64,
+            ..StoreOptions::default()
+        },
+    );
     let mut expected = String::new();
     let mut id = fill(&mut world, &mut expected);
     world.durable();
@@ -113,7 +125,13 @@ fn fault_what_does_not_fit_into_the_reserve_is_refused_as_a_whole() {
 #[test]
 fn closing_while_full_says_what_was_not_stored() {
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::with(dir.path(), StoreOptions { pages_max: 1 });
+    let mut world = World::with(
+        dir.path(),
+        StoreOptions {
+            pages_max: 1,
+            ..StoreOptions::default()
+        },
+    );
     let mut batch = Batch::default();
     world.submit(1, 1000, 0, &mut batch);
     // One page is what the file has already more than, so nothing fits.

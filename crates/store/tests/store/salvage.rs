@@ -166,3 +166,97 @@ fn what_is_no_store_gives_nothing_and_stays() {
     );
     assert!(!dir.path().join("store.sqlite.new").exists());
 }
+
+/// The directory after each step of a recovery's end, as a kill leaves it: none of them is a store to a start, and the next recovery
+/// finds all of the old one.
+#[test]
+fn fault_a_recovery_that_is_killed_while_it_ends_leaves_no_empty_instance() {
+    let (dir, world) = whole(40);
+    let (log, stored) = (lines(&world.log()), jobs(&world));
+    let copy = |from: &std::path::Path, to: &std::path::Path| {
+        std::fs::create_dir_all(to).unwrap();
+        for name in [FILE_NAME, "store.sqlite-wal"] {
+            std::fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+    };
+    // As after a kill: much of it is in the WAL only.
+    let hurt = dir.path().join("hurt");
+    copy(dir.path(), &hurt);
+    assert!(
+        std::fs::metadata(hurt.join("store.sqlite-wal"))
+            .unwrap()
+            .len()
+            > 100_000
+    );
+    drop(world);
+    let done = dir.path().join("done");
+    copy(&hurt, &done);
+    recover(&done);
+    let begun = |name: &str| {
+        let state = dir.path().join(name);
+        copy(&hurt, &state);
+        // Of an earlier recovery.
+        std::fs::write(state.join("store.sqlite.damaged-4"), "old").unwrap();
+        let made = state.join("store.sqlite.recovered-5");
+        std::fs::copy(done.join(FILE_NAME), made).unwrap();
+        state
+    };
+    let steps = [
+        ("store.sqlite-wal", "store.sqlite.damaged-5-wal"),
+        (FILE_NAME, "store.sqlite.damaged-5"),
+    ];
+    for count in 0..=steps.len() {
+        let state = begun(&format!("after-{count}"));
+        for (from, to) in &steps[..count] {
+            std::fs::rename(state.join(from), state.join(to)).unwrap();
+        }
+        let names = || {
+            let mut names: Vec<_> = std::fs::read_dir(&state)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .filter(|name| name != store::LOCK_NAME)
+                .collect();
+            names.sort();
+            names
+        };
+        let before = names();
+        let refused = Store::open(&state, StoreOptions::default(), |_| {}).unwrap_err();
+        assert!(
+            refused.to_string().contains("weir store recover once more"),
+            "{count}: {refused}"
+        );
+        assert_eq!(names(), before, "{count}: a refused start changes nothing");
+        let done = recover(&state);
+        assert_eq!(done.kept, state.join("store.sqlite.damaged-5"), "{count}");
+        assert_eq!(done.lost_jobs, [], "{count}");
+        let world = World::open(&state);
+        assert_eq!(jobs(&world), stored, "{count}");
+        assert_eq!(lines(&world.log()), log, "{count}");
+    }
+    // Somebody put another store in place of the one that was moved: that one is recovered, the other stays.
+    let state = begun("replaced");
+    for (from, to) in steps {
+        std::fs::rename(state.join(from), state.join(to)).unwrap();
+    }
+    copy(&hurt, &state);
+    let done = recover(&state);
+    assert_eq!(done.kept, state.join("store.sqlite.damaged-6"));
+    assert!(state.join("store.sqlite.damaged-5").exists());
+}
+
+/// What an older release left when it was killed there, or somebody who removed the wrong file.
+#[test]
+fn fault_a_store_that_is_only_kept_aside_is_not_begun_anew() {
+    for name in ["store.sqlite.damaged-1", "store.sqlite.new"] {
+        let (dir, world) = whole(3);
+        world.writer.close().unwrap();
+        std::fs::rename(dir.path().join(FILE_NAME), dir.path().join(name)).unwrap();
+        let refused = Store::open(dir.path(), StoreOptions::default(), |_| {}).unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+        let refused = salvage(dir.path(), &mut |_, _, _| {}).unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+        assert!(!dir.path().join(FILE_NAME).exists(), "{name}");
+        std::fs::rename(dir.path().join(name), dir.path().join(FILE_NAME)).unwrap();
+        assert_eq!(jobs(&World::open(dir.path())).len(), 3, "{name}");
+    }
+}
