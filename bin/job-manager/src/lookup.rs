@@ -174,7 +174,7 @@ fn fetch(
             Some(why) => Err(unusable(&why)),
         },
         Ok(Some(Err(damage))) => {
-            set_aside.add(id, None, &damage.what);
+            set_aside.damaged(id, &damage.what);
             Err(unusable(&damage.what.to_string()))
         }
         Ok(None) => Err((errnum, Some(unknown.to_owned()))),

@@ -139,7 +139,7 @@ fn backlog_job(stored: StoredJob) -> BacklogJob {
 fn warn(damaged: &[Damage], set_aside: &SetAside) {
     for damage in damaged {
         if let Some(id) = damage.job {
-            set_aside.add(id, None, &damage.what);
+            set_aside.damaged(id, &damage.what);
             continue;
         }
         tracing::error!(%damage, "left out of a backlog: cannot be read");

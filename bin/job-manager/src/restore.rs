@@ -51,8 +51,8 @@ fn restore(
     scope: Scope,
     set_aside: &SetAside,
 ) -> Result<(), String> {
-    let aside = |id, userid, why: &dyn std::fmt::Display| {
-        if set_aside.add(id, userid, why) {
+    let room = |added: bool| {
+        if added {
             Ok(())
         } else {
             Err(format!(
@@ -69,7 +69,7 @@ fn restore(
             .map_err(|error| error.to_string())?;
         for damage in &page.damaged {
             if let Some(id) = damage.job {
-                aside(id, None, &damage.what)?;
+                room(set_aside.damaged(id, &damage.what))?;
             }
         }
         for stored in page.jobs {
@@ -91,7 +91,7 @@ fn restore(
                 Err(error) => Err(error),
             };
             if let Err(error) = restored {
-                aside(stored.id, Some(stored.userid), &error)?;
+                room(set_aside.add(stored.id, Some(stored.userid), &error))?;
             }
         }
         match page.next {

@@ -4,7 +4,7 @@
 //! aside is left out of backlogs and listings, is not run, and can be purged. Clones share the list.
 
 use job::JobId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -19,6 +19,8 @@ struct Aside {
     /// Its owner, if that can be read.
     userid: Option<u32>,
     why: String,
+    /// Its row cannot be read, and so not be removed.
+    unreadable: bool,
 }
 
 /// See the module.
@@ -40,6 +42,22 @@ struct Inner {
 impl SetAside {
     /// Sets a job aside, unless it is already; false if there is no more room for it.
     pub(crate) fn add(&self, id: JobId, userid: Option<u32>, why: &dyn std::fmt::Display) -> bool {
+        self.put(id, userid, why, false)
+    }
+
+    /// The same, of a job whose row is damaged.
+    pub(crate) fn damaged(&self, id: JobId, what: &store::Corrupt) -> bool {
+        let unreadable = matches!(what, store::Corrupt::Page { .. });
+        self.put(id, None, what, unreadable)
+    }
+
+    fn put(
+        &self,
+        id: JobId,
+        userid: Option<u32>,
+        why: &dyn std::fmt::Display,
+        unreadable: bool,
+    ) -> bool {
         let mut jobs = self.0.jobs.write().unwrap_or_else(PoisonError::into_inner);
         if jobs.contains_key(&id) {
             return true;
@@ -49,7 +67,12 @@ impl SetAside {
         if jobs.len() >= SET_ASIDE_MAX {
             return false;
         }
-        jobs.insert(id, Aside { userid, why });
+        let aside = Aside {
+            userid,
+            why,
+            unreadable,
+        };
+        jobs.insert(id, aside);
         self.0.count.store(jobs.len(), Ordering::Release);
         self.0.version.fetch_add(1, Ordering::Release);
         true
@@ -97,6 +120,16 @@ impl SetAside {
         self.read(|jobs| {
             jobs.iter()
                 .filter(|(_, aside)| only_of.is_none() || aside.userid == only_of)
+                .map(|(id, _)| *id)
+                .collect()
+        })
+    }
+
+    /// Those whose rows cannot be removed.
+    pub(crate) fn unreadable(&self) -> BTreeSet<JobId> {
+        self.read(|jobs| {
+            jobs.iter()
+                .filter(|(_, aside)| aside.unreadable)
                 .map(|(id, _)| *id)
                 .collect()
         })

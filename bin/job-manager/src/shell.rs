@@ -95,6 +95,8 @@ pub(crate) struct Shell {
     pub(crate) reads: Reads<Found>,
     /// Jobs that cannot be used.
     pub(crate) set_aside: SetAside,
+    /// What of them the manager knows.
+    set_aside_version: usize,
     pub(crate) local_uuid: Bytes,
     /// Requests that the manager answers.
     pub(crate) asked: Asked,
@@ -154,6 +156,7 @@ impl Shell {
             inboxes: Inboxes::default(),
             reads: parts.reads,
             set_aside: parts.set_aside,
+            set_aside_version: 0,
             local_uuid: parts.local_uuid,
             asked: Asked::default(),
             lookups: Asked::default(),
@@ -365,6 +368,11 @@ impl Shell {
     /// Asks the manager, then performs what it wants.
     pub(crate) fn handle(&mut self, input: Input) {
         let mut actions = std::mem::take(&mut self.actions);
+        let version = self.set_aside.version();
+        if self.set_aside_version != version {
+            self.set_aside_version = version;
+            self.manager.unreadable(self.set_aside.unreadable());
+        }
         self.manager.handle(self.clock.wall(), input, &mut actions);
         for action in actions.drain(..) {
             self.perform(action);

@@ -16,11 +16,17 @@ pub(crate) struct Known {
 impl Known {
     /// A job of this user.
     pub(crate) fn add(&mut self, id: JobId, userid: u32) {
+        push(&mut self.all, id);
+        push(self.by_user.entry(userid).or_default(), id);
+    }
+
+    /// The same before [`Known::sort`], in any order.
+    pub(crate) fn restore(&mut self, id: JobId, userid: u32) {
         self.all.push_back(id);
         self.by_user.entry(userid).or_default().push_back(id);
     }
 
-    /// A job whose user nobody knows.
+    /// A job whose user nobody knows; likewise.
     pub(crate) fn add_stray(&mut self, id: JobId) {
         self.all.push_back(id);
     }
@@ -62,6 +68,15 @@ impl Known {
     }
 }
 
+/// Behind the others, but before those of damaged rows whose ids were never given.
+fn push(ids: &mut VecDeque<JobId>, id: JobId) {
+    let mut at = ids.len();
+    while at > 0 && ids.get(at - 1).is_some_and(|before| *before > id) {
+        at -= 1;
+    }
+    ids.insert(at, id);
+}
+
 /// Takes sorted ids out of sorted ids: run by run, the last one first, so that each moves the shorter end. Old jobs, which are purged
 /// together, cost next to nothing.
 fn remove_all(ids: &mut VecDeque<JobId>, jobs: &[JobId]) {
@@ -86,10 +101,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fault_a_job_is_known_though_a_damaged_row_has_the_largest_id() {
+        let mut known = Known::default();
+        known.add(JobId(u64::MAX), 1);
+        known.add_stray(JobId(u64::MAX - 1));
+        known.sort();
+        for id in 1..5 {
+            known.add(JobId(id), 1);
+        }
+        assert!((1..5).all(|id| known.contains(JobId(id))));
+        assert!(known.contains(JobId(u64::MAX)));
+        known.remove(&[JobId(2), JobId(u64::MAX)]);
+        assert_eq!(known.of_user(1).unwrap(), &[JobId(1), JobId(3), JobId(4)]);
+    }
+
+    #[test]
     fn restored_in_any_order_and_twice_is_sorted_once() {
         let mut known = Known::default();
         for (id, userid) in [(5, 1), (2, 1), (9, 2), (2, 1)] {
-            known.add(JobId(id), userid);
+            known.restore(JobId(id), userid);
         }
         known.sort();
         assert_eq!(known.of_user(1).unwrap(), &[JobId(2), JobId(5)]);

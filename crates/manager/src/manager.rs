@@ -166,7 +166,7 @@ impl Manager {
             })?;
         }
         if job.state == State::Inactive {
-            self.known.add(id, job.userid);
+            self.known.restore(id, job.userid);
             if job.flags.contains(JobFlags::WAITABLE) {
                 self.zombies.insert(id, Box::new(job));
             }
@@ -177,7 +177,7 @@ impl Manager {
             self.resources
                 .insert(id, crate::engine::without_scheduling(r));
         }
-        self.known.add(id, job.userid);
+        self.known.restore(id, job.userid);
         self.count(job.state, 1);
         let jobspec = self.specs.take(stored.jobspec);
         self.waits.add_job(&job);
@@ -188,7 +188,7 @@ impl Manager {
 
     /// Makes an ended job known, so that it is told from one that never was. In any order; before [`Input::Start`].
     pub fn restore_inactive(&mut self, id: JobId, userid: u32) {
-        self.known.add(id, userid);
+        self.known.restore(id, userid);
     }
 
     /// The only door: takes what happened, appends what is to be done. `now` may stand still or go back; the manager's time does not.

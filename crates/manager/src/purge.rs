@@ -10,7 +10,7 @@
 //! A `sweep.SEQ` key names the jobs that entry SEQ purged and whose files may still be there: it is written with the entry, so no crash
 //! leaves files behind, and files of no other jobs are ever removed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use job::{JobId, Seq, Timestamp};
 
@@ -75,6 +75,8 @@ pub(crate) struct Purges {
     asks: VecDeque<Ask>,
     finding: Option<Ask>,
     sweeps: BTreeMap<Seq, Sweep>,
+    /// Jobs whose rows cannot be removed.
+    pub(crate) unreadable: BTreeSet<JobId>,
     /// Jobs of sweeps that are under way.
     under_way: usize,
     /// Jobs of sweeps that failed.
@@ -131,6 +133,11 @@ impl Manager {
     /// Makes a job known that was set aside, so that it can be purged by its id. Before [`crate::Input::Start`].
     pub fn restore_set_aside(&mut self, id: JobId) {
         self.known.add_stray(id);
+    }
+
+    /// Tells which jobs' rows cannot be read, and so not be removed: a purge that names one is refused.
+    pub fn unreadable(&mut self, jobs: BTreeSet<JobId>) {
+        self.purges.unreadable = jobs;
     }
 
     /// A search; the caller has seen that there is room for it.

@@ -9,7 +9,8 @@
 //!
 //! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 use job::{JobId, Seq, Source, Timestamp};
@@ -19,7 +20,7 @@ use crate::batch::{Batch, JobWrite};
 use crate::blobs::Blobs;
 use crate::error::is_damage;
 use crate::recover::{self, KEY_PREFIX};
-use crate::rows::{Text, id_to_sql, seq_to_sql};
+use crate::rows::{Text, bytes_at, id_from_sql, id_to_sql, seq_to_sql};
 
 /// Entries of one row of the log; so a reader of a few entries reads a bounded row.
 pub(crate) const LOG_CHUNK_ENTRIES_MAX: usize = 256;
@@ -78,9 +79,17 @@ pub(crate) struct Gather {
     by_id: HashMap<u64, usize>,
     meta: Vec<(String, String)>,
     trim: Option<Seq>,
+    /// Jobs to be removed whose rows are on pages that are broken.
+    stay: RefCell<BTreeSet<JobId>>,
 }
 
 impl Gather {
+    /// How many jobs were found that cannot be removed. If a [`Gather::write`] fails and there is one more, the transaction can be tried again:
+    /// then that one stays.
+    pub(crate) fn staying(&self) -> usize {
+        self.stay.borrow().len()
+    }
+
     /// Gathers `batches`, of which the first entry must follow `newest`.
     pub(crate) fn new<'a>(
         newest: Seq,
@@ -94,6 +103,7 @@ impl Gather {
             by_id: HashMap::new(),
             meta: Vec::new(),
             trim: None,
+            stay: RefCell::default(),
         };
         for batch in batches {
             this.batch(batch)?;
@@ -213,12 +223,33 @@ impl Gather {
                 trimmed => trimmed?,
             }
         }
-        let gone = self.deltas.iter().filter(|delta| delta.delete);
-        if let Some(newest) = gone.clone().map(|delta| delta.id).max() {
-            for delta in gone {
-                remove(db, blobs, id_to_sql(delta.id))?;
+        let (mut removed, mut newest) = (false, None);
+        for id in self
+            .deltas
+            .iter()
+            .filter(|delta| delta.delete)
+            .map(|delta| delta.id)
+        {
+            if self.stay.borrow().contains(&id) {
+                continue;
             }
+            match remove(db, blobs, id) {
+                Ok(true) => newest = newest.max(Some(id)),
+                Ok(false) => {}
+                Err(error) => {
+                    if is_damage(&error) {
+                        tracing::error!(job = %id, id = id.0, %error, "purged, but its row cannot be removed: see weir store recover");
+                        self.stay.borrow_mut().insert(id);
+                    }
+                    return Err(error);
+                }
+            }
+            removed = true;
+        }
+        if removed {
             blobs.forget_gone();
+        }
+        if let Some(newest) = newest {
             recover::raise_max_jobid(db, newest)?;
         }
         {
@@ -330,22 +361,30 @@ impl Delta {
     }
 }
 
-/// A job that is purged: its row, its tail, its use of the blobs.
-fn remove(db: &Connection, blobs: &mut Blobs, id: i64) -> Result<(), rusqlite::Error> {
-    let row: Option<(Option<i64>, Option<i64>)> = db
-        .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j")?
+/// A job that is purged: its row, its tail, its use of the blobs. Whether its id was one that was given.
+fn remove(db: &Connection, blobs: &mut Blobs, id: JobId) -> Result<bool, rusqlite::Error> {
+    let (used, given) = remove_rows(db, id_to_sql(id))?;
+    for blob in used {
+        blobs.drop_use(db, blob)?;
+    }
+    Ok(given)
+}
+
+/// The blobs that the job used, and whether its id was one that was given.
+fn remove_rows(db: &Connection, id: i64) -> Result<([Option<i64>; 2], bool), rusqlite::Error> {
+    let row: Option<([Option<i64>; 2], bool)> = db
+        .prepare_cached("DELETE FROM job WHERE id = ?1 RETURNING spec, j, substr(eventlog, 1, 64)")?
         // A damaged row goes, too; a blob it may have shared stays.
         .query_row([id], |row| {
-            Ok((row.get(0).unwrap_or(None), row.get(1).unwrap_or(None)))
+            let head = bytes_at(row, 2, "eventlog").ok().flatten();
+            let given = recover::was_given(id_from_sql(id), &head.unwrap_or_default());
+            let used = [row.get(0).unwrap_or(None), row.get(1).unwrap_or(None)];
+            Ok((used, given))
         })
         .optional()?;
     db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
         .execute([id])?;
-    if let Some((spec, j)) = row {
-        blobs.drop_use(db, spec)?;
-        blobs.drop_use(db, j)?;
-    }
-    Ok(())
+    Ok(row.unwrap_or(([None, None], true)))
 }
 
 /// Forgets the rows of the log that end at or before `upto`, and remembers the newest seq that went.

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use crate::error::{Corrupt, OpenError, ReadError, is_damage};
 use crate::examine::{Verdict, examine};
 use crate::reader::{Reader, ReaderFactory, floor};
-use crate::recover::{KEY_EPOCH, KEY_FLOOR, open_error};
+use crate::recover::{KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, open_error};
 use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql, seq_to_sql};
 use crate::schema;
 use crate::stored::{JobsPage, StoredJob};
@@ -216,6 +216,17 @@ impl Look {
                 "meta",
                 None,
                 format!("{KEY_FLOOR} is {text:?}: expected a number"),
+            );
+        }
+        if let Some(text) = keys.get(KEY_MAX_JOBID).cloned().flatten()
+            && text.parse::<u64>().map_or(true, |id| id >= u64::MAX - 1)
+        {
+            self.report.add(
+                "meta",
+                None,
+                format!(
+                    "{KEY_MAX_JOBID} is {text:?}: expected a job's id, and no more can be given"
+                ),
             );
         }
         self.report.epoch = epoch;

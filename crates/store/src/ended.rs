@@ -7,11 +7,11 @@
 //! ```
 
 use job::{JobId, Timestamp};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Rows, params};
 
-use crate::error::ReadError;
+use crate::error::{ReadError, is_damage};
 use crate::reader::{PAGE_ROWS_MAX, Reader};
-use crate::rows::id_from_sql;
+use crate::rows::{bytes_at, id_from_sql};
 
 /// Which jobs that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,8 @@ pub enum Ended {
 }
 
 impl Reader {
-    /// The first of these jobs, at most `limit`, and how many there are if `count` says that this is wanted (else 0).
+    /// The first of these jobs, at most `limit`, and how many there are if `count` says that this is wanted (else 0). A job whose row cannot
+    /// be read is passed over, though counted: it cannot be removed either.
     /// # Errors
     /// [`ReadError::Sqlite`].
     pub fn ended(
@@ -37,14 +38,13 @@ impl Reader {
         limit: usize,
         count: bool,
     ) -> Result<(Vec<JobId>, u64), ReadError> {
-        let limit = i64::try_from(limit.min(PAGE_ROWS_MAX)).unwrap_or(i64::MAX);
+        let limit = limit.min(PAGE_ROWS_MAX);
         let db = self.db.unchecked_transaction()?;
         let Ended::Beyond { before, keep } = which else {
             let mut ids = db.prepare_cached(
-                "SELECT id FROM job WHERE active = 0 ORDER BY t_inactive, id LIMIT ?1",
+                "SELECT id FROM job INDEXED BY job_inactive WHERE active = 0 ORDER BY t_inactive, id",
             )?;
-            let ids = ids.query_map([limit], |row| Ok(id_from_sql(row.get(0)?)))?;
-            let ids = ids.collect::<Result<_, _>>()?;
+            let ids = first(&db, ids.query([])?, limit, |_| true)?;
             let total: i64 = if count {
                 db.query_row("SELECT count(*) FROM job WHERE active = 0", [], |row| {
                     row.get(0)
@@ -75,11 +75,11 @@ impl Reader {
             return Ok((Vec::new(), 0));
         };
         let mut ids = db.prepare_cached(
-            "SELECT id FROM job WHERE active = 0 AND (t_inactive, id) <= (?1, ?2) AND waitable = 0
-             ORDER BY t_inactive, id LIMIT ?3",
+            "SELECT id FROM job INDEXED BY job_inactive WHERE active = 0 AND (t_inactive, id) <= (?1, ?2) ORDER BY t_inactive, id",
         )?;
-        let ids = ids.query_map(params![time, id, limit], |row| Ok(id_from_sql(row.get(0)?)))?;
-        let ids = ids.collect::<Result<_, _>>()?;
+        let ids = first(&db, ids.query(params![time, id])?, limit, |waitable| {
+            waitable == Some(0)
+        })?;
         let total: i64 = if count {
             // The first from an index alone; the jobs of the second are few.
             db.query_row(
@@ -93,4 +93,31 @@ impl Reader {
         };
         Ok((ids, total.unsigned_abs()))
     }
+}
+
+/// The first of these ids whose rows can be read to the last page, and are `wanted` for what `waitable` says.
+fn first(
+    db: &Connection,
+    mut ids: Rows<'_>,
+    limit: usize,
+    wanted: impl Fn(Option<i64>) -> bool,
+) -> Result<Vec<JobId>, ReadError> {
+    let mut found = Vec::new();
+    let mut one = db.prepare_cached("SELECT waitable, eventlog FROM job WHERE id = ?1")?;
+    while found.len() < limit
+        && let Some(row) = ids.next()?
+    {
+        let id: i64 = row.get(0)?;
+        let read = one.query_row([id], |row| {
+            let _ = bytes_at(row, 1, "eventlog");
+            Ok(row.get::<_, i64>(0).ok())
+        });
+        match read {
+            Ok(waitable) if wanted(waitable) => found.push(id_from_sql(id)),
+            Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => {}
+            Err(error) if is_damage(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
 }

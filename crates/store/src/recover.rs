@@ -20,6 +20,9 @@ pub(crate) const KEY_EPOCH: &str = "store.epoch";
 pub(crate) const KEY_FLOOR: &str = "store.floor";
 pub(crate) const KEY_MAX_JOBID: &str = "store.max_jobid";
 
+/// Ids from here on are not given in the first 17 years of an instance.
+const ID_ABSURD: u64 = 1 << 63;
+
 /// What a store holds, as told at open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovered {
@@ -153,19 +156,46 @@ pub(crate) fn raise_max_jobid(db: &Connection, id: JobId) -> Result<(), rusqlite
     Ok(())
 }
 
-/// Ids are compared as the unsigned numbers they are; SQLite's integers are signed. If the end of the table is lost, an index knows.
+/// Whether a row's id was given to its job: its eventlog begins with an entry of that job. If that cannot be read, what is not absurd is believed.
+pub(crate) fn was_given(id: JobId, eventlog: &[u8]) -> bool {
+    let words = std::str::from_utf8(eventlog.get(..64).unwrap_or(eventlog)).unwrap_or_default();
+    match words.split(' ').nth(1).map(str::parse::<u64>) {
+        Some(Ok(source)) => source == id.0,
+        _ => id.0 < ID_ABSURD,
+    }
+}
+
+/// The largest id that was given to the job of a row. Ids are compared as the unsigned numbers they are; SQLite's integers are signed.
 fn max_jobid(db: &Connection) -> Result<JobId, rusqlite::Error> {
+    for half in ["id < 0", "id >= 0"] {
+        let mut ids = db.prepare(&format!(
+            "SELECT id, eventlog FROM job WHERE {half} ORDER BY id DESC"
+        ))?;
+        let mut ids = ids.query([])?;
+        loop {
+            match ids.next() {
+                Ok(Some(row)) => {
+                    let id = id_from_sql(row.get(0)?);
+                    let lines = bytes_at(row, 1, "eventlog").ok().flatten();
+                    if was_given(id, &lines.unwrap_or_default()) {
+                        return Ok(id);
+                    }
+                }
+                Ok(None) => break,
+                Err(error) if is_damage(&error) => return max_of_index(db),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(JobId(0))
+}
+
+/// The largest id that stands in an index: if the end of the table is lost, that knows.
+fn max_of_index(db: &Connection) -> Result<JobId, rusqlite::Error> {
     let ask = |sql: &str| db.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
-    let max = |table: &str| -> Result<Option<i64>, rusqlite::Error> {
-        let high = ask(&format!("SELECT max(id) FROM {table} WHERE id < 0"))?;
-        let low = ask(&format!("SELECT max(id) FROM {table}"))?;
-        Ok(high.or(low))
-    };
-    let found = match max("job") {
-        Err(error) if is_damage(&error) => max("job INDEXED BY job_user")?,
-        found => found?,
-    };
-    Ok(found.map_or(JobId(0), id_from_sql))
+    let high = ask("SELECT max(id) FROM job INDEXED BY job_user WHERE id < 0")?;
+    let low = ask("SELECT max(id) FROM job INDEXED BY job_user")?;
+    Ok(high.or(low).map_or(JobId(0), id_from_sql))
 }
 
 /// The newest timestamp that can be read: of the last row of the log, or else of the job table.

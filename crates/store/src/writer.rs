@@ -616,11 +616,18 @@ impl Run {
                 .pragma_update(None, "max_page_count", pages)
                 .map_err(failure)?;
         }
-        let tx = self
-            .db
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failure)?;
-        gather.write(&tx, &mut self.blobs).map_err(failure)?;
+        let tx = loop {
+            let tx = self
+                .db
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(failure)?;
+            let staying = gather.staying();
+            match gather.write(&tx, &mut self.blobs) {
+                Ok(()) => break tx,
+                Err(_) if gather.staying() > staying => self.blobs.rolled_back(),
+                Err(error) => return Err(failure(error)),
+            }
+        };
         let start = Instant::now();
         tx.commit().map_err(failure)?;
         let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -8,6 +8,7 @@ mod disk;
 mod engine;
 mod engines;
 mod fair;
+mod faults;
 mod guests;
 mod hostile;
 mod keys;

@@ -23,6 +23,8 @@ use crate::write::{Object, json};
 /// A limit that is not set.
 const UNLIMITED_AGE: f64 = -1.0;
 const UNLIMITED_NUM: i64 = -1;
+const UNREADABLE: &str =
+    "its row in the store cannot be read, and so not be removed: see weir store recover";
 
 impl Manager {
     /// `purge`: `{age_limit, num_limit, batch, force, jobs?, all?}` → `{count, seq, jobs, errors?}`.
@@ -89,6 +91,9 @@ impl Manager {
         if !self.known.contains(id) {
             return Err(Refusal::new(errno::ENOENT, "id not found"));
         }
+        if self.purges.unreadable.contains(&id) {
+            return Err(Refusal::new(errno::EIO, UNREADABLE));
+        }
         if request.force != 0 {
             self.may_purge()?;
             self.forget(vec![id]);
@@ -104,6 +109,8 @@ impl Manager {
                 let state = record.job.state;
                 let text = format!("cannot purge active job: its state is {state}");
                 errors.push((id, errno::EINVAL, Cow::Owned(text)));
+            } else if self.purges.unreadable.contains(&id) {
+                errors.push((id, errno::EIO, Cow::Borrowed(UNREADABLE)));
             } else if self.known.contains(id) {
                 jobs.push(id);
             } else {

@@ -4,7 +4,9 @@
 //! commit. An identical submission of a moment ago is not parsed again.
 
 use bytes::Bytes;
-use job::{Attach, Entry, Event, EventKind, Job, JobFlags, Jobspec, JobspecError, Source, Urgency};
+use job::{
+    Attach, Entry, Event, EventKind, Job, JobFlags, JobId, Jobspec, JobspecError, Source, Urgency,
+};
 use protocol::job_ingest::{FLAG_NOVALIDATE, FLAG_WAITABLE, FLAGS, SubmitRequest, SubmitResponse};
 use std::sync::Arc;
 use wire::{ROLE_LOCAL, errno, parse_json};
@@ -137,6 +139,22 @@ impl Manager {
         Ok((j, jobspec))
     }
 
+    /// An id that no job has: rows that are damaged may have any.
+    fn next_id(&mut self) -> Result<JobId, Refusal> {
+        loop {
+            if self.ids.last >= u64::MAX - 1 {
+                return Err(Refusal::new(
+                    errno::EOVERFLOW,
+                    "there are no more job ids: see weir store check",
+                ));
+            }
+            let id = self.ids.next(self.now_ms());
+            if !self.known.contains(id) {
+                return Ok(id);
+            }
+        }
+    }
+
     /// Makes the job: its `submit`, its row, and what its states owe.
     pub(crate) fn admit(
         &mut self,
@@ -151,7 +169,7 @@ impl Manager {
             jobspec,
             ..
         } = submission;
-        let id = self.ids.next(self.now_ms());
+        let id = self.next_id()?;
         let event = Event::new(
             self.now,
             EventKind::Submit {
