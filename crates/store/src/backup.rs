@@ -13,7 +13,7 @@ use job::Seq;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::error::OpenError;
-use crate::examine::{Verdict, examine};
+use crate::examine::{Verdict, beside, examine};
 use crate::recover::{KEY_EPOCH, open_error, recover, set_meta};
 
 /// The mark of a copy: the epoch it was taken of.
@@ -84,7 +84,9 @@ pub fn backup(file: &Path, to: &Path) -> Result<Copied, BackupError> {
     let part = PathBuf::from(name);
     let copied = copy(file, &part, to);
     if copied.is_err() {
-        let _ = std::fs::remove_file(&part);
+        for ending in ["", "-journal", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(beside(&part, ending));
+        }
     }
     copied
 }
@@ -115,6 +117,9 @@ fn copy(file: &Path, part: &Path, to: &Path) -> Result<Copied, BackupError> {
         .map_err(sql)?;
     drop(from);
     let db = Connection::open(part).map_err(sql)?;
+    // A copy that fails is thrown away: nothing of it need be rolled back.
+    db.pragma_update(None, "journal_mode", "MEMORY")
+        .map_err(sql)?;
     let told = recover(part, &db)?;
     set_meta(&db, KEY_BACKUP, &told.epoch).map_err(sql)?;
     db.close().map_err(|(_, error)| sql(error))?;

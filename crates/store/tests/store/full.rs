@@ -261,3 +261,33 @@ fn a_start_on_a_full_disk_reads_and_stores_when_there_is_room() {
     is_whole(&world, 1, &expected);
     assert!(exists(&disk.0, LOCK_NAME) && exists(&disk.0, FILE_NAME));
 }
+
+/// With each amount of room that is too little, a page more each time.
+#[test]
+fn fault_a_copy_that_meets_a_full_disk_leaves_nothing() {
+    let Some(disk) = Small::new(1 << 10) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    give(&mut world, 1, &mut String::new());
+    world.durable();
+    disk.fill();
+    let ballast = std::fs::File::options()
+        .write(true)
+        .open(disk.0.join("ballast"))
+        .unwrap();
+    let mut refused = 0;
+    while let Err(error) = store::backup(&dir.path().join(FILE_NAME), &disk.0.join("copy")) {
+        let names: Vec<_> = std::fs::read_dir(&disk.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["ballast"], "{error}");
+        refused += 1;
+        let len = ballast.metadata().unwrap().len();
+        ballast.set_len(len - 4096).unwrap();
+    }
+    assert!(refused > 5, "{refused}");
+    assert!(exists(&disk.0, "copy"));
+}
