@@ -69,6 +69,14 @@ pub enum OpenError {
         /// What is made only after it.
         proofs: Vec<PathBuf>,
     },
+    /// A WAL that is not this file's.
+    #[error("{wal} is not of {file}, which was put in place of another: move {wal} away", file = file.display(), wal = wal.display())]
+    OthersWal {
+        /// The database file.
+        file: PathBuf,
+        /// What is left of the other.
+        wal: PathBuf,
+    },
     /// A recovery was ended in the middle of its last step.
     #[error("the recovery of {file} was cut short ({left} is not in place yet): run weir store recover once more", file = file.display(), left = left.display())]
     CutShort {

@@ -5,6 +5,7 @@
 //! | no file, or one of length 0, and nothing beside it | a new store is made, with a new epoch |
 //! | SQLite file, `application_id` and version 0, no tables | the same: a start that was cut short |
 //! | anything, beside a `-journal` of a database that was empty | the same: cut short even earlier; SQLite rolls it back |
+//! | a file that was never switched to a WAL, beside one | refused ([`OpenError::OthersWal`]), nothing changed |
 //! | our `application_id`, version 1..=[`VERSION`] | migrated if need be, opened |
 //! | our `application_id`, a newer version | refused ([`OpenError::NewerSchema`]), nothing changed |
 //! | another `application_id`, or tables at version 0, or no SQLite file | refused ([`OpenError::NotAStore`]), nothing changed |
@@ -49,6 +50,8 @@ enum Header {
 }
 
 const HEADER_LEN: usize = 100;
+/// The versions of the format for who writes and who reads: 1 = with a journal, 2 = with a WAL.
+const HEADER_WAL_AT: usize = 18;
 const HEADER_MAGIC: &[u8] = b"SQLite format 3\0";
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// Where a journal's header says how many pages the database had before.
@@ -108,6 +111,15 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
             });
         }
         Header::Other => return Err(not_a_store()),
+        // A file is said to have a WAL before it has one; a copy and a recovered store are made without. SQLite would not ask.
+        Header::Sqlite(..)
+            if wal && journal == Journal::None && says_no_wal(file).map_err(told)? =>
+        {
+            return Err(OpenError::OthersWal {
+                file: file.to_owned(),
+                wal: beside(file, "-wal"),
+            });
+        }
         // A version never goes back, whatever a WAL says.
         Header::Sqlite(APPLICATION_ID, version) if version > VERSION => {
             (APPLICATION_ID, version, 1)
@@ -179,6 +191,11 @@ fn read_header(file: &Path) -> std::io::Result<Header> {
     } else {
         Header::Other
     })
+}
+
+/// Whether a file was never switched to a WAL.
+fn says_no_wal(file: &Path) -> std::io::Result<bool> {
+    Ok(head(file, HEADER_LEN)?.get(HEADER_WAL_AT..HEADER_WAL_AT + 2) == Some(&[1, 1]))
 }
 
 /// The first `len` bytes of a file, as far as it has them.

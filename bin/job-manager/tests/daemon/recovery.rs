@@ -335,6 +335,22 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             std::fs::rename(copy, place.store()).unwrap();
             Ready
         }
+        "copy put in place, wal left" => {
+            let copy = place.dir.path().join("copy");
+            store::backup(&place.store(), &copy).unwrap();
+            let other = tempfile::tempdir().unwrap();
+            let config = Config {
+                socket: other.path().join("socket"),
+                ..Config::new(place.state())
+            };
+            let world = World::open(other, config).await;
+            submit(&world.client().await).await;
+            let wal = std::fs::read(place.beside("-wal")).unwrap();
+            world.stop().await;
+            std::fs::rename(copy, place.store()).unwrap();
+            write(place.beside("-wal"), &wal);
+            Says("store.sqlite-wal away")
+        }
         "full disk" => {
             if !place.mount(4 << 10) {
                 return Some(Skipped("nothing can be mounted here"));

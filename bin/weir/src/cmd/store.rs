@@ -68,7 +68,7 @@ pub struct Check {
 /// Copy a store into one file
 ///
 /// The copy is of one moment; a running instance goes on meanwhile. To restore it, stop the instance and put the file in place of
-/// 'store.sqlite' (without -wal and -shm beside it). The restored store has a new epoch: what happened after the copy is not in
+/// 'store.sqlite', without -wal and -shm beside it (with one, the start is refused). The restored store has a new epoch: what happened after the copy is not in
 /// it, so listeners are told to read it anew. Outputs of jobs are files below 'jobs' and are not part of the copy.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
@@ -95,8 +95,8 @@ pub struct Backup {
 ///
 /// For an instance that is stopped. Every page of the old file is read; an entry that is lost in one place is taken from another. The new
 /// store takes the old one's place, the old one is kept as 'store.sqlite.damaged-1' (-2 …). What is lost is named. If an entry is
-/// missing, or the file's own structure was broken, the new store has a new epoch: listeners are told to read it anew. It needs as
-/// much room as the old one, twice.
+/// missing, the file is a copy put in place, or its own structure was broken, the new store has a new epoch: listeners are told to
+/// read it anew. It needs as much room as the old one, twice. Killed at any moment, it can be run again.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES

@@ -5,8 +5,8 @@
 //!       ─► jobs whose entries apply and whose jobspec is there ─► job, blob        ─► checked, synced, put in place
 //!       ─► entries after the last gap ─► log                    ─► those that are lost: named, and one purge entry says so
 //! ```
-//! Continuity is promised only where it can be: if a seq is missing, or SQLite's own structure was broken (so that the newest entries may be
-//! gone without a trace), the new store has a new epoch, and every cursor of the old one is refused.
+//! Continuity is promised only where it can be: if a seq is missing, the store is a copy put in place, or SQLite's own structure was broken
+//! (so that the newest entries may be gone without a trace), the new store has a new epoch, and every cursor of the old one is refused.
 
 mod place;
 mod raw;
@@ -22,6 +22,7 @@ use job::{
 use rusqlite::{Connection, params};
 
 use crate::apply::LOG_CHUNK_ENTRIES_MAX;
+use crate::backup::KEY_BACKUP;
 use crate::check::Progress;
 use crate::error::OpenError;
 use crate::examine::{beside, examine};
@@ -457,7 +458,10 @@ impl Making<'_> {
             .key(KEY_EPOCH)
             .filter(|epoch| epoch.len() == 16)
             .cloned();
-        self.done.new_epoch = !sound || !self.done.lost_entries.is_empty() || epoch.is_none();
+        // A copy that was not opened yet is to get a new one, whoever makes a store of it.
+        let copy = self.key(KEY_BACKUP).is_some();
+        self.done.new_epoch =
+            !sound || copy || !self.done.lost_entries.is_empty() || epoch.is_none();
         self.done.epoch = match epoch.filter(|_| !self.done.new_epoch) {
             Some(epoch) => epoch,
             None => new_epoch().map_err(|error| {

@@ -1,7 +1,7 @@
 //! A copy of a running store is whole, carries on as a store of its own, and cannot be taken for the one it was taken of.
 
 use job::Seq;
-use store::{BackupError, Batch, FILE_NAME, backup};
+use store::{BackupError, Batch, FILE_NAME, Store, StoreOptions, backup, check, salvage};
 
 use crate::world::{World, lines};
 
@@ -64,4 +64,67 @@ fn what_is_no_store_is_not_copied() {
     World::open(dir.path()).writer.close().unwrap();
     let nowhere = backup(&dir.path().join(FILE_NAME), &dir.path().join("no/where"));
     assert!(matches!(nowhere, Err(BackupError::Write { .. })));
+}
+
+/// SQLite would take the other store's WAL for the copy's own, and nobody would know which of the two is served.
+#[test]
+fn fault_a_copy_beside_the_wal_of_the_store_before_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    let submit = |world: &mut World, id| {
+        let mut batch = Batch::default();
+        world.submit(id, 1000, 0, &mut batch);
+        world.store(batch);
+    };
+    submit(&mut world, 1);
+    let state = tempfile::tempdir().unwrap();
+    let (file, wal) = (
+        state.path().join(FILE_NAME),
+        state.path().join("store.sqlite-wal"),
+    );
+    backup(&dir.path().join(FILE_NAME), &file).unwrap();
+    submit(&mut world, 2);
+    // As a kill leaves it.
+    std::fs::copy(dir.path().join("store.sqlite-wal"), &wal).unwrap();
+    let before = (std::fs::read(&file).unwrap(), std::fs::read(&wal).unwrap());
+    let refused = [
+        Store::open(state.path(), StoreOptions::default(), |_| {})
+            .unwrap_err()
+            .to_string(),
+        check(&file, &mut |_, _, _| {}).unwrap_err().to_string(),
+        salvage(state.path(), &mut |_, _, _| {})
+            .unwrap_err()
+            .to_string(),
+        backup(&file, &state.path().join("x"))
+            .unwrap_err()
+            .to_string(),
+    ];
+    for text in refused {
+        assert!(
+            text.ends_with(&format!("move {} away", wal.display())),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        before,
+        (std::fs::read(&file).unwrap(), std::fs::read(&wal).unwrap())
+    );
+    std::fs::remove_file(&wal).unwrap();
+    let copy = World::open(state.path());
+    assert_eq!(copy.recovered.newest_seq, Seq(2));
+    // From its first moment on, what is beside it is its own, whatever else still says that it is a copy.
+    let killed = tempfile::tempdir().unwrap();
+    for name in [FILE_NAME, "store.sqlite-wal"] {
+        std::fs::copy(state.path().join(name), killed.path().join(name)).unwrap();
+    }
+    assert!(
+        std::fs::metadata(killed.path().join("store.sqlite-wal"))
+            .unwrap()
+            .len()
+            > 0
+    );
+    assert_eq!(
+        World::open(killed.path()).recovered.epoch,
+        copy.recovered.epoch
+    );
 }

@@ -260,3 +260,16 @@ fn fault_a_store_that_is_only_kept_aside_is_not_begun_anew() {
         assert_eq!(jobs(&World::open(dir.path())).len(), 3, "{name}");
     }
 }
+
+#[test]
+fn fault_a_copy_that_is_recovered_before_its_first_start_has_an_epoch_of_its_own() {
+    let (dir, world) = whole(5);
+    let copy = tempfile::tempdir().unwrap();
+    let copied = store::backup(&dir.path().join(FILE_NAME), &copy.path().join(FILE_NAME)).unwrap();
+    let done = recover(copy.path());
+    assert!(done.new_epoch);
+    assert_ne!(done.epoch, copied.epoch);
+    // And that is it.
+    assert_eq!(World::open(copy.path()).recovered.epoch, done.epoch);
+    drop(world);
+}
