@@ -32,7 +32,12 @@ pub struct SubmitRequest<'a> {
     /// (weir) 1 to [`KEY_BYTES_MAX`] bytes without control characters: the first submission of this user under it makes the job, those that
     /// follow are answered with that job, for as long as it is not purged. Urgency, flags and environment of those are not looked at;
     /// another jobspec is EEXIST.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "crate::given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub key: Option<Cow<'a, str>>,
 }
 

@@ -7,13 +7,10 @@
 use std::borrow::Cow;
 
 use job::JobId;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Reads an optional key that is there. `null` is not the same as leaving it out: it is of the wrong type.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(value).map(Some)
-}
+use crate::given;
 
 /// What every request of a listing service may carry: `{after?:I}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

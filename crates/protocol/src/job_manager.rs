@@ -40,7 +40,7 @@ pub struct UrgencyResponse {
     pub seq: u64,
 }
 
-/// `priority` (weir): `{jobs:[[id,urgency]…]}`; ids may repeat, order counts.
+/// `priority` (weir): `{jobs:[[id,urgency]…]}`; an id may repeat up to 16 times, order counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriorityRequest {
     /// Ids and urgencies.
@@ -127,10 +127,19 @@ pub struct RaiseRequest<'a> {
     #[serde(rename = "type", borrow)]
     pub kind: Cow<'a, str>,
     /// For people.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "crate::given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub note: Option<Cow<'a, str>>,
     /// The wait status the job is to be given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub wait_status: Option<i32>,
 }
 
@@ -150,7 +159,12 @@ pub struct RaiseallRequest<'a> {
     #[serde(rename = "type", borrow)]
     pub kind: Cow<'a, str>,
     /// For people.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "crate::given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub note: Option<Cow<'a, str>>,
 }
 
@@ -350,7 +364,11 @@ pub struct PurgeRequest {
     /// They do go; else they are only counted.
     pub force: bool,
     /// These, whatever the limits say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::given",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub jobs: Option<Vec<JobId>>,
     /// All that ended, whatever the limits say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -15,3 +15,12 @@ pub mod method;
 pub mod sched;
 pub mod service;
 pub mod shutdown;
+
+use serde::{Deserialize, Deserializer};
+
+/// Reads an optional key that is there. `null` is not the same as leaving it out: it is of the wrong type.
+pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
+}

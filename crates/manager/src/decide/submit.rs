@@ -9,7 +9,7 @@ use job::{
 };
 use protocol::job_ingest::{FLAG_NOVALIDATE, FLAG_WAITABLE, FLAGS, SubmitRequest, SubmitResponse};
 use std::sync::Arc;
-use wire::{ROLE_LOCAL, errno, parse_json};
+use wire::{PayloadError, ROLE_LOCAL, errno, parse_json};
 
 use crate::action::{JobWrite, Refusal};
 use crate::decide::Answer;
@@ -31,7 +31,13 @@ impl Manager {
         let undecodable =
             || Refusal::new(errno::EPROTO, "error decoding job request: Protocol error");
         let payload = call.payload.as_deref().ok_or_else(undecodable)?;
-        let request: SubmitRequest<'_> = parse_json(payload).map_err(|_| undecodable())?;
+        let request: SubmitRequest<'_> = parse_json(payload).map_err(|error| match error {
+            PayloadError::Key { path, .. } if &*path == "key" => Refusal::new(
+                errno::EPROTO,
+                "error decoding job request: key: expected a string",
+            ),
+            _ => undecodable(),
+        })?;
         let flags = u32::try_from(request.flags)
             .ok()
             .filter(|flags| flags & !FLAGS == 0);
