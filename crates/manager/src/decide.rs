@@ -1,6 +1,7 @@
 //! Decide: a request against the state gives events or a refusal. One file a family of requests; roles and topics are in
 //! `protocol::method`.
 
+pub(crate) mod amount;
 mod history;
 mod kill;
 mod list;
@@ -24,7 +25,7 @@ use crate::action::{Action, Refusal};
 use crate::input::Call;
 use crate::manager::Manager;
 use crate::no_space::WithoutRoom;
-use crate::pending::HELD_MAX;
+use crate::pending::{HELD_MADE_MAX, HELD_MAX};
 use crate::write::Object;
 
 /// What a decided request is answered with.
@@ -76,19 +77,23 @@ fn is_greeting(method: Method) -> bool {
     )
 }
 
+/// What may make a message for every job.
+fn is_for_many(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Raiseall | Method::Killall | Method::Priority
+    )
+}
+
 impl Manager {
     /// Decides a request and answers it.
     pub(crate) fn request(&mut self, call: Call) {
         self.stats.requests += 1;
         let token = call.token;
         let found = find(call.topic.as_str());
-        if self.pending.len() >= HELD_MAX && !found.is_some_and(|(method, _)| is_greeting(method)) {
+        if let Some(text) = self.too_much_waits(&call, found.map(|(method, _)| method)) {
             if !call.noresponse {
-                let refusal = Refusal::new(
-                    errno::EAGAIN,
-                    "too many answers wait for the disk: try again",
-                );
-                let result = Err(refusal);
+                let result = Err(Refusal::new(errno::EAGAIN, text));
                 self.turn.at_once.push(Action::Respond {
                     token,
                     result,
@@ -117,6 +122,22 @@ impl Manager {
                 self.respond(token, Err(Refusal::bare(errno::ENODATA)));
             }
             Err(refusal) => self.respond_or(token, Err(refusal), without_room),
+        }
+    }
+
+    /// Why nothing more is decided before the disk has caught up. What one request makes for many jobs stands in the way of others like
+    /// it, and of requests that expect no answer, which nothing else would count; not in the way of the rest.
+    fn too_much_waits(&self, call: &Call, method: Option<Method>) -> Option<&'static str> {
+        if method.is_some_and(is_greeting) {
+            None
+        } else if self.pending.answers() >= HELD_MAX {
+            Some("too many answers wait for the disk: try again")
+        } else if self.pending.made() >= HELD_MADE_MAX
+            && (call.noresponse || method.is_some_and(is_for_many))
+        {
+            Some("too many messages wait for the disk: try again")
+        } else {
+            None
         }
     }
 

@@ -43,6 +43,6 @@ pub use input::{
 };
 pub use manager::{Damaged, Manager};
 pub use no_space::REPORTS_MAX;
-pub use pending::{HELD_CHANGES_MAX, HELD_MAX};
+pub use pending::{HELD_CHANGES_MAX, HELD_MADE_MAX, HELD_MAX};
 pub use purge::{Keep, PURGE_BATCH_MAX};
 pub use stats::Stats;

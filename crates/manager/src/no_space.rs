@@ -28,7 +28,7 @@ impl Manager {
                 "the disk with the state directory is full: changes are refused until there is room",
             ));
         }
-        if self.pending.len() >= HELD_CHANGES_MAX {
+        if self.pending.answers() >= HELD_CHANGES_MAX {
             return Err(Refusal::new(
                 errno::EAGAIN,
                 "too many changes wait for the disk: try again",

@@ -1,7 +1,8 @@
 //! What waits for the disk: answers, messages to engines and events to subscribers, in the order they were decided.
 //!
 //! Invariant 2 lives here: an action leaves only when every entry applied before it was decided is durable. Refusals and reads go through
-//! as well, so nothing overtakes anything. Bounds are checked by the caller before it decides ([`Pending::len`]).
+//! as well, so nothing overtakes anything. Bounds are checked by the caller before it decides: answers, of which a request has one, are
+//! counted apart from the messages that a request makes, of which it may make one for every job.
 
 use std::collections::VecDeque;
 
@@ -10,16 +11,31 @@ use job::Seq;
 use crate::action::Action;
 use crate::no_space::WithoutRoom;
 
-/// So many held actions, and changing requests are refused with EAGAIN until the disk has caught up.
+/// So many held answers, and changing requests are refused with EAGAIN until the disk has caught up.
 pub const HELD_CHANGES_MAX: usize = 1 << 16;
 /// So many, and all requests are. Reports of engines are taken on: their number is bounded by what the engines were asked.
 pub const HELD_MAX: usize = 1 << 17;
+/// So many held messages, and requests that may make one for every job are refused.
+pub const HELD_MADE_MAX: usize = 1 << 18;
 
 /// A first-in first-out queue of actions and the seqs they rest on.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     held: VecDeque<(Seq, Action, WithoutRoom)>,
+    /// How many of them are messages, see [`is_made`].
+    made: usize,
     durable: Seq,
+}
+
+/// Whether it is a message that came of a request, and not its answer.
+fn is_made(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Publish { .. }
+            | Action::Request { .. }
+            | Action::Start { .. }
+            | Action::Respond { last: false, .. }
+    )
 }
 
 impl Pending {
@@ -27,6 +43,7 @@ impl Pending {
     pub(crate) fn new(durable: Seq) -> Pending {
         Pending {
             held: VecDeque::new(),
+            made: 0,
             durable,
         }
     }
@@ -46,6 +63,7 @@ impl Pending {
         if rests_on <= self.durable && self.held.is_empty() {
             out.push(action);
         } else {
+            self.made += usize::from(is_made(&action));
             self.held.push_back((rests_on, action, without_room));
         }
     }
@@ -58,6 +76,8 @@ impl Pending {
             out.extend(said);
             waits
         });
+        let made = self.held.iter().filter(|(_, action, _)| is_made(action));
+        self.made = made.count();
     }
 
     /// Everything up to `seq` is durable: passes on what rested on it.
@@ -69,6 +89,7 @@ impl Pending {
             .is_some_and(|(rests_on, ..)| *rests_on <= self.durable)
         {
             if let Some((_, action, _)) = self.held.pop_front() {
+                self.made -= usize::from(is_made(&action));
                 out.push(action);
             }
         }
@@ -80,6 +101,16 @@ impl Pending {
     /// The newest seq told durable.
     pub(crate) fn newest_durable(&self) -> Seq {
         self.durable
+    }
+
+    /// How many messages are held that requests and reports made.
+    pub(crate) fn made(&self) -> usize {
+        self.made
+    }
+
+    /// How many answers are held, and whatever else there is one of a request.
+    pub(crate) fn answers(&self) -> usize {
+        self.held.len() - self.made
     }
 
     /// How many actions are held.

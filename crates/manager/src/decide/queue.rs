@@ -12,7 +12,7 @@ use wire::errno;
 
 use crate::action::Refusal;
 use crate::decide::shutdown::SHUTTING_DOWN;
-use crate::decide::{Answer, parse, parse_or_default};
+use crate::decide::{Answer, amount, parse, parse_or_default};
 use crate::input::Call;
 use crate::manager::{META_QUEUES, Manager};
 use crate::write::json;
@@ -59,6 +59,7 @@ impl Manager {
                 "reason is required for disable",
             ));
         }
+        reason_fits(request.reason.as_deref())?;
         self.may_change()?;
         let (enable, reason) = (
             request.enable,
@@ -88,6 +89,7 @@ impl Manager {
     pub(crate) fn queue_start(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: QueueStartRequest<'_> = parse(call)?;
         anonymous(request.name.as_deref())?;
+        reason_fits(request.reason.as_deref())?;
         self.may_change()?;
         let (start, reason) = (
             request.start,
@@ -123,6 +125,12 @@ fn anonymous(name: Option<&str>) -> Result<(), Refusal> {
             format!("'{name}' is not a valid queue"),
         )),
     }
+}
+
+/// # Errors
+/// It is too long.
+fn reason_fits(reason: Option<&str>) -> Result<(), Refusal> {
+    amount::text("reason", reason.unwrap_or_default(), amount::NOTE_BYTES_MAX)
 }
 
 fn with_reason(reason: Option<String>) -> Option<Map> {

@@ -6,6 +6,7 @@ use protocol::job_manager::{AllResponse, RaiseRequest, RaiseallRequest, USERID_A
 use wire::{Topic, errno};
 
 use crate::action::{Action, Refusal};
+use crate::decide::amount::{self, NOTE_BYTES_MAX, TYPE_BYTES_MAX};
 use crate::decide::{Answer, parse};
 use crate::input::Call;
 use crate::manager::Manager;
@@ -17,7 +18,8 @@ impl Manager {
     /// One job.
     pub(crate) fn raise(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: RaiseRequest<'_> = parse(call)?;
-        let severity = checked(request.severity, &request.kind)?;
+        let note = request.note.as_deref();
+        let severity = checked(request.severity, &request.kind, note)?;
         self.may_change()?;
         let Some(record) = self.jobs.get(&request.id) else {
             return Err(self.absent(
@@ -46,12 +48,14 @@ impl Manager {
     /// Every active job of a user, or of all, that is in one of the states: one commit.
     pub(crate) fn raiseall(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: RaiseallRequest<'_> = parse(call)?;
-        let severity = checked(request.severity, &request.kind)?;
+        let note = request.note.as_deref();
+        let severity = checked(request.severity, &request.kind, note)?;
         if !call.cred.is_owner() && request.userid != call.cred.userid {
             return Err(Refusal::new(errno::EPERM, GUEST));
         }
         let states = StateSet(request.states);
         let chosen = self.chosen(request.userid, states);
+        amount::copies(chosen.len(), [&*request.kind, note.unwrap_or_default()])?;
         let mut errors = 0;
         if !request.dry_run {
             self.may_change()?;
@@ -117,8 +121,8 @@ impl Manager {
     }
 }
 
-/// Severity and type, as they may be.
-fn checked(severity: i64, kind: &str) -> Result<u8, Refusal> {
+/// Severity, type and note, as they may be.
+fn checked(severity: i64, kind: &str, note: Option<&str>) -> Result<u8, Refusal> {
     let severity = u8::try_from(severity)
         .ok()
         .filter(|severity| *severity <= SEVERITY_MAX);
@@ -126,5 +130,7 @@ fn checked(severity: i64, kind: &str) -> Result<u8, Refusal> {
     if kind.is_empty() || kind.contains(|letter: char| letter.is_whitespace() || letter == '=') {
         return Err(Refusal::new(errno::EPROTO, "invalid exception type"));
     }
+    amount::text("exception type", kind, TYPE_BYTES_MAX)?;
+    amount::text("note", note.unwrap_or_default(), NOTE_BYTES_MAX)?;
     Ok(severity)
 }

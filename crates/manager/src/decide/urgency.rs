@@ -9,7 +9,7 @@ use protocol::job_manager::{
 use wire::{Cred, errno};
 
 use crate::action::Refusal;
-use crate::decide::{Answer, parse};
+use crate::decide::{Answer, amount, parse};
 use crate::input::Call;
 use crate::manager::Manager;
 use crate::write::json;
@@ -29,6 +29,7 @@ impl Manager {
     /// Many jobs: `{jobs:[[id,urgency]…]}` → `{seq, results}`. Each pair is decided as `urgency` would, in order.
     pub(crate) fn priorities(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: PriorityRequest = parse(call)?;
+        amount::pairs(&request.jobs)?;
         self.may_change()?;
         let mut results = Vec::with_capacity(request.jobs.len());
         for (id, urgency) in request.jobs {

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use wire::{Topic, errno, parse_json};
 
 use crate::action::Refusal;
+use crate::decide::amount;
 use crate::decide::{Answer, parse};
 use crate::engine::{Broken, service_topic};
 use crate::input::{Call, Report, Sender};
@@ -159,13 +160,17 @@ impl Manager {
             .ok()
             .filter(|severity| *severity <= job::event::SEVERITY_MAX)
             .ok_or(Broken::Malformed)?;
-        let note = data.note.as_deref().unwrap_or_default();
+        let note = amount::cut(
+            data.note.as_deref().unwrap_or_default(),
+            amount::NOTE_BYTES_MAX,
+        );
+        let kind = amount::cut(&data.kind, amount::TYPE_BYTES_MAX);
         let Some(record) = self.jobs.get_mut(&id) else {
             return Ok(false);
         };
         let shown = record.job.exception.as_deref();
         if shown.is_some_and(|shown| {
-            shown.kind == data.kind && shown.severity == severity && shown.note == note
+            shown.kind == kind && shown.severity == severity && shown.note == note
         }) {
             return Ok(false);
         }
@@ -173,7 +178,7 @@ impl Manager {
             record.exec = Exec::Told;
         }
         let exception = ExceptionEvent {
-            kind: data.kind.clone().into_owned(),
+            kind: kind.to_owned(),
             severity,
             note: note.to_owned(),
             userid: Some(self.config.owner),

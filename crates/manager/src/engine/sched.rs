@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use wire::{Topic, errno, parse_json};
 
 use crate::action::{Action, JobWrite, Refusal};
+use crate::decide::amount;
 use crate::decide::{Answer, parse};
 use crate::engine::Broken;
 use crate::input::{Call, Report, Sender};
@@ -260,7 +261,7 @@ impl Manager {
         let exception = ExceptionEvent {
             kind: "alloc".to_owned(),
             severity: 0,
-            note: note.to_owned(),
+            note: amount::cut(note, amount::NOTE_BYTES_MAX).to_owned(),
             userid: Some(self.config.owner),
             wait_status: None,
         };
