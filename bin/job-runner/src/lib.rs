@@ -19,7 +19,7 @@ pub mod paths;
 pub mod proc;
 pub mod shepherd;
 
-pub use engine::{Config, run};
+pub use engine::{CannotStart, Config, run};
 
 #[cfg(test)]
 #[allow(unreachable_pub, reason = "the tests beside this crate use it too")]

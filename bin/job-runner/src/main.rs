@@ -25,8 +25,13 @@ fn main() -> ExitCode {
             Role::Engine(config) => job_runner::run(config, daemon::signals()).await,
             Role::Node(config) => job_runner::node::run(config).await,
         };
-        ended
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| (1, format!("{error:#}")))
+        ended.map(|()| ExitCode::SUCCESS).map_err(|error| {
+            let status = if error.is::<job_runner::CannotStart>() {
+                daemon::STATUS_CONFIG
+            } else {
+                1
+            };
+            (status, format!("{error:#}"))
+        })
     })
 }

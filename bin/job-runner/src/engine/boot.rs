@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,36 @@ pub(crate) struct Boot {
     new: Option<String>,
     /// The directory was copied from another, where jobs may still run.
     copy: bool,
+}
+
+/// The engine cannot start until something in the state directory is mended; starting it again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be used: {why}: move it away, or mend it, then start again", path.display())]
+pub struct CannotStart {
+    path: PathBuf,
+    why: String,
+}
+
+/// Makes the directory of jobs, and sees that `engine-boot` can be written once the hello is over.
+///
+/// # Errors
+/// They are of another kind, or not ours to write.
+pub(crate) fn prepare(statedir: &Path) -> Result<(), CannotStart> {
+    let refused = |path: PathBuf, why: String| CannotStart { path, why };
+    let jobs = paths::jobs(statedir);
+    std::fs::create_dir_all(&jobs).map_err(|error| refused(jobs, error.to_string()))?;
+    let path = paths::engine_boot(statedir);
+    match std::fs::metadata(&path) {
+        // Opening a FIFO would wait for whoever reads it.
+        Ok(met) if !met.is_file() => return Err(refused(path, "it is not a file".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refused(path, error.to_string())),
+        Ok(_) => {}
+    }
+    match File::options().write(true).open(&path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(path, error.to_string())),
+    }
 }
 
 impl Boot {
@@ -132,6 +162,26 @@ mod tests {
         let again = Boot::look(dir.path());
         assert!(!again.given_out(dir.path(), job::JobId(2), &[0]).unwrap());
         assert!(!dir.path().join("jobs/2").exists());
+    }
+
+    #[test]
+    fn fault_an_engine_boot_that_cannot_be_written_is_a_refusal_to_start() {
+        let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path()).unwrap();
+        let path = paths::engine_boot(dir.path());
+        std::fs::create_dir(&path).unwrap();
+        let text = prepare(dir.path()).unwrap_err().to_string();
+        assert!(
+            text.contains("engine-boot cannot be used: it is not a file"),
+            "{text}"
+        );
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        prepare(dir.path()).unwrap();
+        std::fs::remove_dir(paths::jobs(dir.path())).unwrap();
+        std::fs::write(paths::jobs(dir.path()), "").unwrap();
+        let text = prepare(dir.path()).unwrap_err().to_string();
+        assert!(text.contains("jobs cannot be used"), "{text}");
     }
 
     #[test]

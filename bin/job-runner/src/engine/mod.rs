@@ -26,6 +26,7 @@ mod serve;
 mod session;
 mod stdin;
 
+pub use boot::CannotStart;
 pub use serve::{Config, run};
 
 /// Writes the last entries of a job that ran on several nodes: none of its shepherds knows the whole.

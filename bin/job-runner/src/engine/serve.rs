@@ -24,7 +24,6 @@ use crate::engine::requests::{self, Expiration};
 use crate::engine::session::{Progress, Session};
 use crate::engine::stdin::PendingStdin;
 use crate::messages::{FromNode, ToShepherd};
-use crate::paths;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -76,10 +75,9 @@ fn now() -> Timestamp {
 
 /// Runs the engine until `shutdown` is ready. Jobs are left running.
 /// # Errors
-/// The state directory cannot be used.
+/// The state directory cannot be used: [`CannotStart`](super::CannotStart).
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let jobs = paths::jobs(&config.statedir);
-    std::fs::create_dir_all(&jobs).with_context(|| format!("failed to make {}", jobs.display()))?;
+    super::boot::prepare(&config.statedir)?;
     let specs = machine::nodes(
         config.nodes,
         &config.cores.clone().unwrap_or_else(machine::cores),
