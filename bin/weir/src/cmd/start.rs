@@ -5,8 +5,8 @@ use crate::failure::{Exit, usage};
 use crate::output::complain;
 use crate::supervise::claim::Claim;
 use crate::supervise::daemon::{self, Daemon};
-use crate::supervise::ready::{self, Resources};
-use crate::supervise::{self, Report, Supervisor};
+use crate::supervise::ready::{self, Awaited, Resources};
+use crate::supervise::{self, Report, Supervisor, layout};
 use crate::uri::{self, From, Place, SOCKET_PATH_MAX};
 use crate::{status, when};
 use anyhow::Context as _;
@@ -182,14 +182,16 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
         from: From::WeirUri,
     };
     let [manager, info, runner] = daemons(args, statedir, &place, private)?;
+    layout::check(statedir)?;
     let mut claim = tokio::select! {
         claim = Claim::take(statedir) => claim?,
         number = signals.next() => return Err(stopped(number)),
     };
     let mut supervisor = Supervisor::default();
+    let awaited = Awaited::of(&manager);
     let process = supervisor.keep(manager);
     let started = tokio::select! {
-        session = ready::manager(&mut supervisor, &place, &process) => session,
+        session = ready::manager(&mut supervisor, &place, &process, &awaited) => session,
         number = signals.next() => Err(stopped(number)),
     };
     let mut session = match started {
@@ -200,10 +202,11 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
             return Err(error);
         }
     };
+    let awaited = [Awaited::of(&info), Awaited::of(&runner)];
     supervisor.keep(info);
     supervisor.keep(runner);
     let ready = tokio::select! {
-        resources = ready::all(&mut supervisor, &mut session) => resources,
+        resources = ready::all(&mut supervisor, &mut session, &awaited) => resources,
         number = signals.next() => Err(stopped(number)),
     };
     if ready.is_ok() {

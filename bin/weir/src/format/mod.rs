@@ -80,7 +80,7 @@ pub struct Format {
 pub enum Fit {
     /// As the format says: `?:` and `+:` where they stand, everything else as wide as its spec.
     Written,
-    /// Every column as wide as its widest cell, up to [`COLUMN_WIDTH_MAX`]; what is longer than that is cut.
+    /// Every column as wide as its widest cell, up to 256 columns; what is longer than that is cut.
     Widest,
     /// Likewise, but names are cut so that the line, or what comes before its last column, fits into so many columns.
     Columns(usize),

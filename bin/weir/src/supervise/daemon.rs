@@ -6,7 +6,7 @@
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use tokio::process::{Child, Command};
 
 /// How much of a log's end is looked at for the last words.
 const LAST_WORDS_BYTES: u64 = 4096;
+/// A disk with less room than this is full: a daemon has to make files before it has anything to say.
+const DISK_FULL_BYTES: u64 = 128 << 10;
 /// Where the programs are, if not beside our own.
 pub const EXEC_DIR: &str = "WEIR_EXEC_DIR";
 
@@ -84,6 +86,40 @@ impl Daemon {
         file.take(LAST_WORDS_BYTES).read_to_end(&mut tail).ok()?;
         words(&plain(&String::from_utf8_lossy(&tail)), self.name)
     }
+
+    /// Why it may have said nothing: its log cannot be written.
+    #[must_use]
+    pub fn why_unsaid(&self) -> Option<String> {
+        let written = self.open_log().and_then(|mut log| log.write_all(b"\n"));
+        let error = match written {
+            Err(error) => error,
+            // It has given back what it took.
+            Ok(()) if self.is_disk_full() => ErrorKind::StorageFull.into(),
+            Ok(()) => return None,
+        };
+        let remedy = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                ": the disk is full; free some space on it, then start the instance again"
+            }
+            _ => "",
+        };
+        Some(format!(
+            ", and could not say why: its log {} cannot be written: {error}{remedy}",
+            self.log.display()
+        ))
+    }
+
+    fn is_disk_full(&self) -> bool {
+        let dir = self.log.parent().unwrap_or(&self.log);
+        rustix::fs::statvfs(dir)
+            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < DISK_FULL_BYTES)
+    }
+
+    /// Where its log ends now.
+    #[must_use]
+    pub fn log_length(&self) -> u64 {
+        self.log.metadata().map_or(0, |log| log.len())
+    }
 }
 
 fn words(text: &str, name: &str) -> Option<String> {
@@ -106,13 +142,15 @@ fn words(text: &str, name: &str) -> Option<String> {
         .or_else(|| lines.next_back().map(str::to_owned))
 }
 
-/// The text without the sequences that act on a terminal.
+/// The text without the sequences that act on a terminal, and without the zeros that a power cut leaves in a file.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         if c != '\u{1b}' {
-            out.push(c);
+            if c != '\0' {
+                out.push(c);
+            }
         } else if chars.as_str().starts_with('[') {
             // `ESC [ parameters letter`
             chars.next();

@@ -9,13 +9,14 @@
 //! A status of 2, 75 or 78 is a refusal: the daemon says that starting it again will not help (an argument it does not take, a state
 //! directory in use, a store of a newer schema). An instance that was ready has proved that it can be started, so there a few more attempts
 //! are made. Any other end, however often, is never given up on. Each daemon is a process group of its own, so ctrl-C reaches only us.
-//! [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an
+//! [`layout`] looks at what is in the directory, [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an
 //! instance answers, [`processes`] when one that others keep has ended.
 //!
 //! Left to others: what a daemon does, and everything about jobs.
 
 pub mod claim;
 pub mod daemon;
+pub mod layout;
 pub mod processes;
 pub mod ready;
 
@@ -342,15 +343,24 @@ fn end_of(daemon: &Daemon, status: std::io::Result<ExitStatus>, from: u64) -> En
     // What it said before somebody killed it does not tell why it ended.
     let code = status.as_ref().ok().and_then(ExitStatus::code);
     let said = code.and_then(|_| daemon.last_words(from));
+    let unsaid = || daemon.why_unsaid().unwrap_or_default();
     match code {
         Some(code) if daemon.may_shut_down && code == i32::from(STATUS_SHUT_DOWN) => End::ShutDown,
         Some(code) if STATUSES_REFUSED.contains(&code) => End::Refused {
-            said: said.unwrap_or_else(|| format!("it ended with status {code}")),
+            said: said.unwrap_or_else(|| format!("it ended with status {code}{}", unsaid())),
         },
-        _ => End::Ended {
-            how: status.map_or_else(|error| error.to_string(), how),
-            said,
-        },
+        _ => {
+            let more = if code.is_some() && said.is_none() {
+                unsaid()
+            } else {
+                String::new()
+            };
+            let how = status.map_or_else(|error| error.to_string(), how);
+            End::Ended {
+                how: how + &more,
+                said,
+            }
+        }
     }
 }
 
@@ -529,6 +539,33 @@ mod tests {
                 "start the instance again",
             ] {
                 assert!(text.contains(part), "{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn fault_one_that_ends_without_a_word_on_a_full_disk_has_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            for status in [78, 1] {
+                let mut supervisor = Supervisor::default();
+                let mut one = daemon(dir.path(), &format!("echo why >&2; exit {status}"));
+                one.log = "/dev/full".into();
+                supervisor.keep(one);
+                let text = match next(&mut supervisor).await {
+                    Report::Final { said, .. } => said,
+                    Report::Ended { how, .. } => how,
+                    other => panic!("{other:?}"),
+                };
+                for part in [
+                    &format!("status {status}"),
+                    "/dev/full",
+                    "No space left",
+                    "free some space",
+                ] {
+                    assert!(text.contains(part), "{text}");
+                }
+                supervisor.stop(std::future::pending()).await;
             }
         });
     }

@@ -1,7 +1,12 @@
 //! When an instance is ready: the job-manager answers, the listing service is there, the scheduler has said hello.
+//!
+//! No wait is silent: after some seconds it is said for whom, and what that one said last. On a full disk the engine is not heard until there
+//! is room; that is said at once, and waited for without an end.
 
+use super::daemon::Daemon;
 use super::{Ends, Report, Supervisor};
 use crate::connect::Session;
+use crate::output::complain;
 use crate::uri::Place;
 use anyhow::bail;
 use serde::Deserialize;
@@ -15,6 +20,10 @@ use tokio::sync::watch;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// An instance with a large store takes a while; more than this is a fault.
 const READY_WITHIN: Duration = Duration::from_secs(300);
+/// After so long it is said for whom is waited.
+const SAID_AFTER: Duration = Duration::from_secs(5);
+/// After so long it is asked whether the disk is full.
+const ASKED_AFTER: Duration = Duration::from_millis(200);
 /// So many ends of a daemon before the instance was ready, and it is given up on.
 const ENDS_MAX: u32 = 4;
 
@@ -27,6 +36,38 @@ pub struct Resources {
     pub cores: u64,
 }
 
+/// A daemon that is waited for, and where in its log its words begin.
+#[derive(Debug)]
+pub struct Awaited {
+    daemon: Daemon,
+    from: u64,
+}
+
+impl Awaited {
+    /// To be made before it is started.
+    #[must_use]
+    pub fn of(daemon: &Daemon) -> Self {
+        Self {
+            daemon: daemon.clone(),
+            from: daemon.log_length(),
+        }
+    }
+}
+
+/// What a look found.
+enum Look<T> {
+    Ready(T),
+    NotYet,
+    /// There is no room, which is nobody's fault: waited for, however long.
+    DiskFull,
+}
+
+impl<T> From<Option<T>> for Look<T> {
+    fn from(found: Option<T>) -> Self {
+        found.map_or(Self::NotYet, Self::Ready)
+    }
+}
+
 /// Waits until the job-manager answers, and it is ours: where the state directory is in use, somebody else's answers until ours
 /// has found that out and ends.
 ///
@@ -36,34 +77,54 @@ pub async fn manager(
     supervisor: &mut Supervisor,
     place: &Place,
     process: &watch::Receiver<u32>,
+    awaited: &Awaited,
 ) -> anyhow::Result<Session> {
-    until(supervisor, "weir-job-manager does not answer", async || {
+    let answers = async || {
         let session = Session::open_at(place).await.ok()?;
         let stats = session.call("job-manager.stats-get", &json!({})).await;
         let stats: ManagerStats = stats.ok()?;
         (stats.pid == *process.borrow()).then_some(session)
-    })
-    .await
+    };
+    until(supervisor, awaited, async || answers().await.into()).await
 }
 
 #[derive(Deserialize)]
 struct ManagerStats {
     pid: u32,
+    #[serde(default)]
+    no_space: bool,
 }
 
 /// Waits until the listing service is there and jobs can be started. A session that is lost meanwhile is replaced.
 ///
 /// # Errors
 /// A daemon gave up or keeps ending, or it takes too long.
-pub async fn all(supervisor: &mut Supervisor, session: &mut Session) -> anyhow::Result<Resources> {
-    until(supervisor, "weir-job-info does not answer", async || {
-        ask::<Value>(session, "job-list.ping", &json!({"seq": 0})).await
+pub async fn all(
+    supervisor: &mut Supervisor,
+    session: &mut Session,
+    [info, runner]: &[Awaited; 2],
+) -> anyhow::Result<Resources> {
+    until(supervisor, info, async || {
+        let answer = ask::<Value>(session, "job-list.ping", &json!({"seq": 0})).await;
+        answer.into()
     })
     .await?;
-    until(supervisor, "weir-job-runner does not answer", async || {
+    let mut asked = Instant::now();
+    until(supervisor, runner, async || {
         let queue = named_queue(session).await;
-        let status: QueueStatus = ask(session, "job-manager.queue-status", &queue).await?;
-        (status.blocked.as_deref() != Some("scheduler")).then_some(())
+        let status = ask::<QueueStatus>(session, "job-manager.queue-status", &queue).await;
+        if status.is_some_and(|status| status.blocked.as_deref() != Some("scheduler")) {
+            return Look::Ready(());
+        }
+        if asked.elapsed() < ASKED_AFTER {
+            return Look::NotYet;
+        }
+        asked = Instant::now();
+        let stats = ask::<ManagerStats>(session, "job-manager.stats-get", &json!({})).await;
+        match stats {
+            Some(stats) if stats.no_space => Look::DiskFull,
+            _ => Look::NotYet,
+        }
     })
     .await?;
     Ok(resources(session).await.unwrap_or_default())
@@ -106,15 +167,34 @@ async fn named_queue(session: &Session) -> Value {
 
 async fn until<T>(
     supervisor: &mut Supervisor,
-    what: &str,
-    mut look: impl AsyncFnMut() -> Option<T>,
+    Awaited { daemon, from }: &Awaited,
+    mut look: impl AsyncFnMut() -> Look<T>,
 ) -> anyhow::Result<T> {
-    let started = Instant::now();
+    let mut started = Instant::now();
+    let (mut told, mut told_full) = (false, false);
     let mut ends: HashMap<&str, u32> = HashMap::new();
     loop {
         // The look itself is bounded by the connection: a daemon that ends closes it.
-        if let Some(found) = look().await {
-            return Ok(found);
+        match look().await {
+            Look::Ready(found) => return Ok(found),
+            Look::NotYet => {}
+            Look::DiskFull => {
+                started = Instant::now();
+                if !std::mem::replace(&mut told_full, true) {
+                    complain(
+                        "start: the disk with the state directory is full: waiting for room; free some space, and the instance goes on",
+                    );
+                }
+            }
+        }
+        if started.elapsed() > SAID_AFTER && !std::mem::replace(&mut told, true) {
+            let said = daemon.last_words(*from);
+            complain(&format!(
+                "start: still waiting for {}; its log is {}{}",
+                daemon.name,
+                daemon.log.display(),
+                said.map_or_else(String::new, |said| format!(" and ends: {said}"))
+            ));
         }
         tokio::select! {
             report = supervisor.report() => {
@@ -135,8 +215,10 @@ async fn until<T>(
         }
         if started.elapsed() > READY_WITHIN {
             bail!(
-                "{what} after {} s; its log is in the state directory",
-                READY_WITHIN.as_secs()
+                "{} does not answer after {} s; its log is {}",
+                daemon.name,
+                READY_WITHIN.as_secs(),
+                daemon.log.display()
             );
         }
     }

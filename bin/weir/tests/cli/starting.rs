@@ -1,6 +1,8 @@
 //! `weir start` with daemons that are scripts: what is said when an instance cannot be, and how it ends.
 
+use crate::fake::{Answer, Fake};
 use crate::{run, weir};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -117,4 +119,94 @@ fn an_old_log_is_not_quoted() {
         .arg(state.path())
         .env("WEIR_EXEC_DIR", exec.path()));
     ran.fails(1, &["weir-job-manager: it ended with status 78"]);
+}
+
+/// A job-manager that leaves answering to a fake, which then knows its process.
+const SLEEPS: &str = "echo $$ >$PID_FILE.new; mv $PID_FILE.new $PID_FILE; exec sleep 1000";
+
+#[test]
+fn fault_on_a_full_disk_it_is_said_that_room_is_waited_for() {
+    let exec = programs(SLEEPS);
+    for name in ["weir-job-info", "weir-job-runner"] {
+        program(exec.path(), name, "exec sleep 1000");
+    }
+    let pid_file = exec.path().join("pid");
+    let pid = pid_file.clone();
+    let mut full = 0;
+    let fake = Fake::start(move |topic, _| match topic {
+        "job-manager.stats-get" => {
+            let pid = fs::read_to_string(&pid).unwrap_or_default();
+            let pid: u32 = pid.trim().parse().unwrap_or(0);
+            full += u32::from(pid != 0);
+            Answer::Ok(json!({"pid": pid, "no_space": true}))
+        }
+        "job-manager.queue-list" => Answer::Ok(json!({"queues": []})),
+        // There is room once it was asked a third time, after the first that only wants to know who answers.
+        "job-manager.queue-status" if full < 4 => Answer::Ok(json!({"blocked": "scheduler"})),
+        _ => Answer::Ok(Value::Object(serde_json::Map::new())),
+    });
+    let socket = fake.socket();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(socket.parent().unwrap())
+        .args(["echo", "well"])
+        .env("PID_FILE", &pid_file)
+        .env("WEIR_EXEC_DIR", exec.path()));
+    assert_eq!((ran.status(), ran.out()), (0, "well\n"), "{}", ran.err());
+    let said: Vec<&str> = ran.err().lines().collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    for part in ["the disk", "is full: waiting for room", "free some space"] {
+        assert!(said[0].contains(part), "{said:?}");
+    }
+}
+
+#[test]
+fn fault_an_engine_that_never_is_ready_is_named_with_its_last_word() {
+    let exec = programs(SLEEPS);
+    program(exec.path(), "weir-job-info", "exec sleep 1000");
+    program(
+        exec.path(),
+        "weir-job-runner",
+        "echo 'weir-job-runner: cannot do it' >&2; exec sleep 1000",
+    );
+    let pid_file = exec.path().join("pid");
+    let pid = pid_file.clone();
+    let began = std::time::Instant::now();
+    let fake = Fake::start(move |topic, _| match topic {
+        "job-manager.stats-get" => {
+            let pid = fs::read_to_string(&pid).unwrap_or_default();
+            let pid: u32 = pid.trim().parse().unwrap_or(0);
+            Answer::Ok(json!({"pid": pid}))
+        }
+        "job-manager.queue-list" => Answer::Ok(json!({"queues": []})),
+        "job-manager.queue-status" if began.elapsed().as_secs() < 6 => {
+            Answer::Ok(json!({"blocked": "scheduler"}))
+        }
+        _ => Answer::Ok(Value::Object(serde_json::Map::new())),
+    });
+    let socket = fake.socket();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(socket.parent().unwrap())
+        .arg("true")
+        .env("PID_FILE", &pid_file)
+        .env("WEIR_EXEC_DIR", exec.path()));
+    assert_eq!(ran.status(), 0, "{}", ran.err());
+    for part in [
+        "still waiting for weir-job-runner",
+        "job-runner.log",
+        "cannot do it",
+    ] {
+        assert!(ran.err().contains(part), "{}", ran.err());
+    }
+}
+
+#[test]
+fn fault_a_fifo_in_the_place_of_the_key_is_one_refusal() {
+    let state = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(state.path().join("key"))
+        .status();
+    assert!(made.unwrap().success());
+    let ran = run(weir(["start", "--statedir"]).arg(state.path()));
+    ran.fails(1, &["/key is a FIFO where a file is to be: move it away"]);
+    assert_eq!(ran.err().lines().count(), 1);
 }
