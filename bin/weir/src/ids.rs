@@ -4,8 +4,9 @@
 //! is F58, with `ƒ` where the locale can show it and `f` where it cannot. An id that nobody knows is named as it was typed, too:
 //! the spellings of this command line are remembered for that, up to a bound.
 
-use crate::failure::usage;
+use crate::failure::{Exit, usage};
 use crate::locale;
+use crate::output::complain;
 use job::JobId;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -144,13 +145,18 @@ pub fn words(given: &[String]) -> anyhow::Result<Vec<String>> {
 /// All ids given, in order.
 ///
 /// # Errors
-/// As [`words`], or a word is no spelling of an id.
+/// As [`words`], or a word is no spelling of an id, or none was given; [`Exit`]`(0)` when it was standard input that named none.
 pub fn parse_all(given: &[String]) -> anyhow::Result<Vec<JobId>> {
     let ids = words(given)?
         .iter()
         .map(|word| parse(word))
         .collect::<anyhow::Result<Vec<_>>>()?;
     if ids.is_empty() {
+        // A pipe that brought nothing is a list of none: there is nothing to do, and that is done.
+        if given.iter().any(|word| word == "-") {
+            complain("standard input named no job: nothing to do");
+            return Err(Exit(0).into());
+        }
         return Err(usage("no job id was given"));
     }
     Ok(ids)

@@ -28,7 +28,7 @@ const LOOK_AHEAD_ROWS_MAX: usize = 1000;
 /// At a terminal columns are fitted, names first, and coloured. Into a pipe or file the columns are always the same, nothing
 /// of up to 256 columns is cut and no cell is empty ('-' stands for nothing); use --json or -o in scripts.
 ///
-/// When the instance is down, job-info still serves the last list it had: a line on standard error says how old it is, the
+/// When the job-manager is down or does not answer, job-info (while it runs) still serves the last list it had: a line on standard error says how old it is, the
 /// JSON document says so in "stale" (null or seconds), and the exit status stays 0. With --fresh that is an error instead.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\

@@ -30,7 +30,7 @@ use wire::errno;
 ///
 /// Starts now, with the jobs that are active (--from=active), with all there is (--from=all), or after an event you have seen
 /// (--after). What is printed comes in the order of seq, whichever it is: --after=SEQ may go on from any line that was printed,
-/// of the same epoch ('weir stats' shows it). What only passed by is not kept: annotations are told live alone.
+/// of the same epoch ('weir stats' shows it). A line with "live":true (annotations) is told here alone: a job's eventlog lacks it.
 ///
 /// The stream goes on until you end it; a restart of the instance does not: it is resumed where it was, with a note on standard
 /// error. Guests see the events of their own jobs. A job whose record is damaged is left out and named on standard error; the

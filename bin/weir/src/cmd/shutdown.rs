@@ -298,7 +298,7 @@ impl<'a> Waiting<'a> {
     fn taken_back(&self) -> anyhow::Result<()> {
         self.shown.clear();
         complain(&format!(
-            "shutdown: {} after {}: {}; it was taken back, the instance goes on as before",
+            "shutdown: {} after {}: {}; it was taken back: the instance goes on, unless somebody else shuts it down",
             self.shown.still(),
             when::human(self.args.timeout.unwrap_or_default()),
             self.shown.list()
@@ -319,7 +319,9 @@ impl<'a> Waiting<'a> {
             Ok(Ok(())) if self.args.now => {
                 "shutdown: taken back: the instance goes on; jobs that were canceled are ending"
             }
-            Ok(Ok(())) => "shutdown: taken back: the instance goes on as before",
+            Ok(Ok(())) => {
+                "shutdown: taken back: the instance goes on, unless somebody else shuts it down"
+            }
             _ => {
                 "shutdown: interrupted; the instance takes it back when it notices that this command has ended"
             }

@@ -47,7 +47,8 @@ KEYS
   The first submission under a key makes the job; each one after it prints the id of that job and
   makes none, for as long as the job is not purged: also when the first answer was lost, and after
   a restart of anything. So a script may simply submit again. Keys are each user's own. Compared
-  are the command, its directory and its options, not the environment; another one is refused.
+  are the command, its directory, its options and the limits of your shell (ulimit), not the
+  environment, urgency and flags; another one is refused.
 
 ENVIRONMENT RULES (--env, in the order given)
   -PATTERN    removes variables       PATTERN     takes them from here again

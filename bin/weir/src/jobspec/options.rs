@@ -100,7 +100,7 @@ pub struct JobOptions {
     )]
     pub rlimit: Vec<String>,
 
-    /// Write standard output to a file; in its name {{id}} is the job's id, {{name}} its name, and {cc} the number of --cc
+    /// Write standard output to a file, and standard error too if --error is not given; in its name {{id}} is the job's id, {{name}} its name, and {cc} the number of --cc
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub output: Option<String>,
 

@@ -58,6 +58,20 @@ fn a08_a_purge_that_does_not_say_which_jobs_is_told_what_to_give() {
     run(&mut weir(["job", "purge", "--num-limit=-1"])).fails(2, &["-1"]);
 }
 
+/// A pipe from a listing of nothing is no wrong command line: a job of cron must not fail on a good day.
+#[test]
+fn fault_ids_from_a_pipe_that_names_none_are_nothing_to_do() {
+    for line in [
+        &["job", "purge", "--force", "-"][..],
+        &["cancel", "-"],
+        &["wait", "-"],
+        &["job", "urgency", "-", "5"],
+    ] {
+        run(&mut weir(line)).fails(0, &["named no job"]);
+    }
+    run(&mut weir(["cancel", ","])).fails(2, &["no job id was given"]);
+}
+
 #[test]
 fn a_count_of_none_is_no_count() {
     run(&mut weir(["job", "last", "0"])).fails(2, &["0 is not a count"]);

@@ -55,7 +55,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         )
     })?;
     if answer.jobs.is_empty() {
-        anyhow::bail!("you have submitted no job yet; 'weir submit COMMAND' does");
+        anyhow::bail!(
+            "none of your jobs is there (or none in this slice): 'weir jobs -a' lists what there is"
+        );
     }
     let mut out = output::stdout();
     for id in answer.jobs {
