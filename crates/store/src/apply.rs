@@ -1,7 +1,7 @@
 //! Batches into SQL: everything one transaction holds is first gathered per job, so that each job costs one statement.
 //!
 //! ```text
-//! batches ─► Gather: log chunks (≤ 256 entries) · one Delta a job, in order of first mention · meta · trim
+//! batches ─► Gather: log chunks (≤ 256 entries, 16 MiB) · one Delta a job, in order of first mention · meta · trim
 //!         ─► trim, DELETE · log, instancelog INSERT · job INSERT, or its tail INSERT, or the UPDATE that ends it
 //! ```
 //!
@@ -24,6 +24,8 @@ use crate::rows::{Text, bytes_at, id_from_sql, id_to_sql, seq_to_sql};
 
 /// Entries of one row of the log; so a reader of a few entries reads a bounded row.
 pub(crate) const LOG_CHUNK_ENTRIES_MAX: usize = 256;
+/// Bytes of one row of the log that has more than one entry: SQLite takes no row of 1 GB.
+pub(crate) const LOG_CHUNK_BYTES_MAX: usize = 16 << 20;
 
 /// A batch the caller must never have made; storing it would break the file for good.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +126,9 @@ impl Gather {
                 });
             }
             self.newest = entry.seq;
-            if self.chunks.is_empty() || in_chunk >= LOG_CHUNK_ENTRIES_MAX as u64 {
+            let bytes = self.chunks.last().map_or(0, |chunk| chunk.lines.len());
+            let full = bytes.saturating_add(entry.line().len()) > LOG_CHUNK_BYTES_MAX;
+            if self.chunks.is_empty() || in_chunk >= LOG_CHUNK_ENTRIES_MAX as u64 || full {
                 self.chunks.push(Chunk {
                     first: entry.seq,
                     last: entry.seq,
@@ -406,4 +410,52 @@ fn trim(db: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
         recover::set_meta(db, recover::KEY_FLOOR, &floor.to_string())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use job::{Attach, Entry, Event, EventKind, Map};
+    use std::sync::Arc;
+
+    #[test]
+    fn fault_a_row_of_the_log_is_cut_by_bytes_too() {
+        let long = "x".repeat(LOG_CHUNK_BYTES_MAX / 2);
+        let entry = |seq: u64| {
+            let context = Map::from_iter([("text".to_owned(), long.as_str().into())]);
+            let kind = EventKind::Other {
+                name: "note".into(),
+                context: Some(context),
+            };
+            let event = Event::new(Timestamp(1.0), kind);
+            let number = u32::try_from(seq).unwrap();
+            let entry = Entry::new(
+                Seq(seq),
+                Source::System,
+                number,
+                0,
+                true,
+                &event,
+                Attach::None,
+            );
+            Arc::new(entry)
+        };
+        let batch = Batch {
+            entries: (1..=3).map(entry).collect(),
+            ..Batch::default()
+        };
+        let gathered = Gather::new(Seq(0), [&batch]).unwrap();
+        let rows: Vec<_> = gathered
+            .chunks
+            .iter()
+            .map(|chunk| (chunk.first.0, chunk.last.0))
+            .collect();
+        assert_eq!(rows, [(1, 1), (2, 2), (3, 3)]);
+        assert!(
+            gathered
+                .chunks
+                .iter()
+                .all(|chunk| chunk.lines.len() <= LOG_CHUNK_BYTES_MAX)
+        );
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! meta         key PK | value                     store.epoch, store.floor, store.max_jobid, and the manager's own keys
-//! log          last_seq PK | first_seq | lines    every entry down to the floor; one row per commit, cut every 256 entries
+//! log          last_seq PK | first_seq | lines    every entry down to the floor; one row per commit, cut every 256 entries and 16 MiB
 //! instancelog  seq PK | line                      entries that are no job's, kept beside the archive
 //! job          id PK | userid flags t_submit active waitable done_seq t_inactive result spec j r | eventlog | key
 //! tail         seq PK | job | lines                what an active job's eventlog gained since its row was written

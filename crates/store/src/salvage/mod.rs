@@ -21,7 +21,7 @@ use job::{
 };
 use rusqlite::{Connection, params};
 
-use crate::apply::LOG_CHUNK_ENTRIES_MAX;
+use crate::apply::{LOG_CHUNK_BYTES_MAX, LOG_CHUNK_ENTRIES_MAX};
 use crate::backup::KEY_BACKUP;
 use crate::check::Progress;
 use crate::error::OpenError;
@@ -432,7 +432,8 @@ impl Making<'_> {
             if entry.seq <= self.done.floor {
                 return Ok(());
             }
-            if count >= LOG_CHUNK_ENTRIES_MAX {
+            let full = chunk.len().saturating_add(entry.line().len()) > LOG_CHUNK_BYTES_MAX;
+            if count >= LOG_CHUNK_ENTRIES_MAX || (count > 0 && full) {
                 write_chunk(db, range, &chunk)?;
                 progress("log", entry.seq.0, newest);
                 chunk.clear();
