@@ -162,6 +162,9 @@ fn store_options(config: &Config) -> StoreOptions {
         // 0 would be no limit.
         pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
         proofs: proofs(&config.statedir),
+        told_jobid: job_dirs(&config.statedir.join(crate::purge::JOBS_DIR))
+            .max()
+            .map(job::JobId),
     }
 }
 
@@ -169,7 +172,7 @@ fn store_options(config: &Config) -> StoreOptions {
 fn proofs(statedir: &Path) -> Vec<PathBuf> {
     let jobs = statedir.join(crate::purge::JOBS_DIR);
     let mut proofs = Vec::new();
-    if count_jobs(&jobs) > 0 {
+    if job_dirs(&jobs).next().is_some() {
         proofs.push(jobs);
     }
     let key = statedir.join("key");
@@ -180,16 +183,9 @@ fn proofs(statedir: &Path) -> Vec<PathBuf> {
 }
 
 /// The jobs that have files here.
-fn count_jobs(jobs: &Path) -> usize {
+fn job_dirs(jobs: &Path) -> impl Iterator<Item = u64> {
     let names = std::fs::read_dir(jobs).into_iter().flatten().flatten();
-    names
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.parse::<u64>().is_ok())
-        })
-        .count()
+    names.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn make_dir(dir: &Path) -> Result<(), String> {
@@ -219,7 +215,7 @@ fn make_dir(dir: &Path) -> Result<(), String> {
 /// A new store beside the files of jobs: the one that knew them is lost, and with a new one nobody would.
 fn nothing_of_another(statedir: &Path) -> Result<(), String> {
     let jobs = statedir.join(crate::purge::JOBS_DIR);
-    let count = count_jobs(&jobs);
+    let count = job_dirs(&jobs).count();
     if count == 0 {
         return Ok(());
     }

@@ -42,6 +42,7 @@ mod salvage;
 mod scans;
 pub mod schema;
 mod stored;
+mod wal;
 mod writer;
 
 pub use backup::{BackupError, Copied, backup};

@@ -42,12 +42,50 @@ pub struct Recovered {
 
 /// Reads what [`Recovered`] tells; makes the epoch if the file has none.
 pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenError> {
+    recover_doubted(file, db, None, None)
+}
+
+/// The same; the epoch is new, too, if more may have been told than the file holds: `doubt` says why. Nobody gets the ids up to `told` again.
+pub(crate) fn recover_doubted(
+    file: &Path,
+    db: &Connection,
+    doubt: Option<String>,
+    told: Option<JobId>,
+) -> Result<Recovered, OpenError> {
     let refused = |error| open_error(file, error);
     probe(db).map_err(refused)?;
     let mut meta = read_meta(db).map_err(refused)?;
     let is_one =
         |epoch: &String| epoch.len() == 16 && epoch.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let epoch = match meta.remove(KEY_EPOCH).filter(is_one) {
+    let purged = meta
+        .remove(KEY_MAX_JOBID)
+        .and_then(|text| text.parse().ok())
+        .map_or(JobId(0), JobId);
+    let mut max_jobid = max_jobid(db).map_err(refused)?.max(purged);
+    let mut doubt = doubt.map(|why| format!("its write-ahead log was damaged: {why}"));
+    if let Some(told) = told.filter(|id| *id > max_jobid && id.0 < ID_ABSURD) {
+        doubt.get_or_insert_with(|| {
+            format!(
+                "job {} left something and is newer than all of the store",
+                told.0
+            )
+        });
+        max_jobid = told;
+    }
+    if let Some(why) = &doubt {
+        tracing::warn!(
+            why,
+            "the newest entries of this store may be lost though they were told: it gets a new epoch, and cursors of the old one are refused"
+        );
+        let tx = db.unchecked_transaction().map_err(refused)?;
+        raise_max_jobid(&tx, max_jobid).map_err(refused)?;
+        set_meta(&tx, KEY_EPOCH, "").map_err(refused)?;
+        tx.commit().map_err(refused)?;
+    }
+    let epoch = match meta
+        .remove(KEY_EPOCH)
+        .filter(|epoch| is_one(epoch) && doubt.is_none())
+    {
         Some(epoch) => epoch,
         // New, or what was there cannot be told: then no cursor of before means anything.
         None => {
@@ -63,10 +101,6 @@ pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenErr
         .remove(KEY_FLOOR)
         .and_then(|text| text.parse().ok())
         .map_or(Seq(0), Seq);
-    let purged = meta
-        .remove(KEY_MAX_JOBID)
-        .and_then(|text| text.parse().ok())
-        .map_or(JobId(0), JobId);
     // The log says how far it goes. If its end is lost, the archive knows better: no seq may be given twice.
     let of_log = archive::newest_of_log(db).map_err(refused)?;
     let newest =
@@ -75,7 +109,7 @@ pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenErr
         epoch,
         newest_seq: newest,
         floor,
-        max_jobid: max_jobid(db).map_err(refused)?.max(purged),
+        max_jobid,
         last_timestamp: last_timestamp(db).map_err(refused)?,
         meta,
     })

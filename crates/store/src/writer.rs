@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use job::Seq;
+use job::{JobId, Seq};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::apply::Gather;
@@ -30,12 +30,13 @@ use crate::batch::Batch;
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpointer};
 use crate::error::{OpenError, is_full};
-use crate::examine::{Verdict, examine};
+use crate::examine::{Verdict, beside, examine};
 use crate::lock::DirLock;
 use crate::reader::ReaderFactory;
-use crate::recover::{Recovered, open_error, recover};
+use crate::recover::{Recovered, open_error, recover_doubted};
 use crate::reserve::{self, Reserve};
 use crate::schema;
+use crate::wal;
 
 /// Batches that may wait for the writer; more are handed back.
 pub const QUEUE_BATCHES_MAX: usize = 1024;
@@ -70,6 +71,8 @@ pub struct StoreOptions {
     pub pages_max: u32,
     /// Files that are made only after a store is: while they are there, a store that is gone is not begun anew.
     pub proofs: Vec<PathBuf>,
+    /// The newest job that left something outside of the store: a store that knows only older ones has lost its end.
+    pub told_jobid: Option<JobId>,
 }
 
 /// What the writer tells. The callback runs on the writer's thread: it must not wait for
@@ -129,9 +132,11 @@ impl Store {
         let lock = DirLock::take(statedir)?;
         let file = statedir.join(crate::FILE_NAME);
         let mut reserve = Reserve::new(statedir);
-        let (db, recovered) = match open_file(&file, &options.proofs) {
+        // Before SQLite looks at it. What cannot be read it says itself.
+        let doubt = wal::doubt(&beside(&file, "-wal")).unwrap_or_default();
+        let (db, recovered) = match open_file(&file, &options, doubt.clone()) {
             // What opening needs may be what the reserve is for.
-            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options.proofs)?,
+            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options, doubt)?,
             opened => opened?,
         };
         reserve.take(false);
@@ -191,7 +196,12 @@ impl Store {
 }
 
 /// Opens the file for writing; whatever is refused is refused before anything is changed.
-fn open_file(file: &PathBuf, proofs: &[PathBuf]) -> Result<(Connection, Recovered), OpenError> {
+fn open_file(
+    file: &PathBuf,
+    options: &StoreOptions,
+    doubt: Option<String>,
+) -> Result<(Connection, Recovered), OpenError> {
+    let proofs = &options.proofs;
     let told = |source: rusqlite::Error| open_error(file, source);
     let verdict = examine(file)?;
     if verdict == Verdict::Fresh {
@@ -245,7 +255,7 @@ fn open_file(file: &PathBuf, proofs: &[PathBuf]) -> Result<(Connection, Recovere
             "this store is a copy put in place: it gets a new epoch, and cursors of the old one are refused"
         );
     }
-    let recovered = recover(file, &db)?;
+    let recovered = recover_doubted(file, &db, doubt, options.told_jobid)?;
     Ok((db, recovered))
 }
 

@@ -148,6 +148,21 @@ fn first_job(place: &Place) -> i64 {
         .unwrap()
 }
 
+/// Store and WAL as a kill leaves them after one more submit.
+async fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
+    let other = tempfile::tempdir().unwrap();
+    let config = Config {
+        socket: other.path().join("socket"),
+        ..Config::new(place.state())
+    };
+    let world = World::open(other, config).await;
+    submit(&world.client().await).await;
+    let wal = std::fs::read(place.beside("-wal")).unwrap();
+    let main = std::fs::read(place.store()).unwrap();
+    world.stop().await;
+    (main, wal)
+}
+
 /// Makes a case; `None` = there is none of that name.
 async fn make(name: &str, place: &mut Place) -> Option<Made> {
     let write = |path: PathBuf, data: &[u8]| {
@@ -260,19 +275,19 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             write(place.store(), &main)
         }
         "torn wal" => {
-            let other = tempfile::tempdir().unwrap();
-            let config = Config {
-                socket: other.path().join("socket"),
-                ..Config::new(place.state())
-            };
-            let world = World::open(other, config).await;
-            submit(&world.client().await).await;
-            // As a kill leaves it, and the disk took half of the last write.
-            let wal = std::fs::read(place.beside("-wal")).unwrap();
-            let main = std::fs::read(place.store()).unwrap();
-            world.stop().await;
+            let (main, wal) = killed(place).await;
             write(place.store(), &main);
             write(place.beside("-wal"), &wal[..wal.len() - 2000])
+        }
+        "wal garbled" => {
+            let (main, mut wal) = killed(place).await;
+            wal[..32].fill(0);
+            write(place.store(), &main);
+            write(place.beside("-wal"), &wal)
+        }
+        "files of a job that is newer than the store" => {
+            std::fs::create_dir_all(place.state().join("jobs/1152921504606846976")).unwrap();
+            Ready
         }
         "shm garbled" => write(place.beside("-shm"), &[0x5a; 32768]),
         "journal garbled" => write(place.beside("-journal"), &[0x5a; 5000]),

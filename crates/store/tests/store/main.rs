@@ -22,4 +22,5 @@ mod salvage;
 mod scans;
 mod shrink;
 mod spec;
+mod wal;
 mod world;
