@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use crate::error::{Corrupt, OpenError, ReadError, is_damage};
 use crate::examine::{Verdict, examine};
 use crate::reader::{Reader, ReaderFactory, floor};
-use crate::recover::{KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, open_error};
+use crate::recover::{KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, absurd, open_error};
 use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql, seq_to_sql};
 use crate::schema;
 use crate::stored::{JobsPage, StoredJob};
@@ -230,6 +230,9 @@ impl Look {
             );
         }
         self.report.epoch = epoch;
+        if let Some(what) = absurd(self.db())? {
+            self.report.add("meta", None, what);
+        }
         self.report.floor = floor(self.db()).unwrap_or(Seq(0));
         let of_log = crate::archive::newest_of_log(self.db())?;
         let known = of_log.unwrap_or(Seq(0)).max(self.report.floor);

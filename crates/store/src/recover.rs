@@ -23,6 +23,9 @@ pub(crate) const KEY_MAX_JOBID: &str = "store.max_jobid";
 /// Ids from here on are not given in the first 17 years of an instance.
 const ID_ABSURD: u64 = 1 << 63;
 
+/// Seqs count up from 1: none comes to this.
+const SEQ_ABSURD: i64 = 1 << 62;
+
 /// What a store holds, as told at open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovered {
@@ -53,7 +56,20 @@ pub(crate) fn recover_doubted(
     told: Option<JobId>,
 ) -> Result<Recovered, OpenError> {
     let refused = |error| open_error(file, error);
-    probe(db).map_err(refused)?;
+    let damaged = |detail| OpenError::Damaged {
+        file: file.to_owned(),
+        detail,
+    };
+    if let Some(what) = absurd(db).map_err(refused)? {
+        return Err(damaged(what));
+    }
+    probe(db).map_err(|error| match error.sqlite_error_code() {
+        // What no row of ours meets: a trigger or a table that somebody changed.
+        Some(ErrorCode::TypeMismatch | ErrorCode::ConstraintViolation | ErrorCode::Unknown) => {
+            damaged(format!("no row can be added: {error}"))
+        }
+        _ => open_error(file, error),
+    })?;
     let mut meta = read_meta(db).map_err(refused)?;
     let is_one =
         |epoch: &String| epoch.len() == 16 && epoch.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -113,6 +129,38 @@ pub(crate) fn recover_doubted(
         last_timestamp: last_timestamp(db).map_err(refused)?,
         meta,
     })
+}
+
+/// A seq that no store comes to, or a floor above all that there is: the next commit would not know its place.
+pub(crate) fn absurd(db: &Connection) -> Result<Option<String>, rusqlite::Error> {
+    let mut newest = 0;
+    for (table, column) in [("log", "last_seq"), ("tail", "seq"), ("instancelog", "seq")] {
+        let found = db.query_row(&format!("SELECT max({column}) FROM {table}"), [], |row| {
+            row.get::<_, Option<i64>>(0)
+        });
+        match found {
+            Ok(found) if found >= Some(SEQ_ABSURD) => {
+                return Ok(Some(format!("{table} has seq {}", found.unwrap_or(0))));
+            }
+            Ok(found) if table == "log" => newest = found.unwrap_or(0),
+            Ok(_) => {}
+            Err(error) if is_damage(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let floor: Option<String> = db
+        .query_row(
+            "SELECT value FROM meta WHERE key = ?1",
+            [KEY_FLOOR],
+            |row| Ok(row.get(0).ok()),
+        )
+        .optional()?
+        .flatten();
+    let floor = floor.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    // Of a log without rows, or whose end cannot be read, the floor is the end.
+    let beyond = newest > 0 && floor > newest.unsigned_abs();
+    Ok((beyond || floor >= SEQ_ABSURD.unsigned_abs())
+        .then(|| format!("{KEY_FLOOR} is {floor}, above the newest seq")))
 }
 
 /// Whether rows can be added to each table: a page that is broken where the next commit must write would end the daemon with it, and

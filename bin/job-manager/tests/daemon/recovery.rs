@@ -333,6 +333,18 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             place.zero(u32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize);
             Says("weir store recover")
         }
+        "floor above the newest seq" => {
+            place.sql("INSERT OR REPLACE INTO meta VALUES ('store.floor', '18446744073709551615')");
+            Says("weir store recover")
+        }
+        "seq that no store comes to" => {
+            place.sql("INSERT INTO tail (seq, job, lines) VALUES (9223372036854775807, 1, '')");
+            Says("weir store recover")
+        }
+        "trigger added" => {
+            place.sql("CREATE TRIGGER mine BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, 'mine'); END");
+            Says("weir store recover")
+        }
         "rows of the log missing" => place.sql("DELETE FROM log WHERE last_seq < 20"),
         "column of a wrong type" => job(place, "UPDATE job SET userid = 'x'"),
         "jobspec garbled" => place.sql(&format!(

@@ -235,7 +235,15 @@ impl Making<'_> {
             .key(KEY_FLOOR)
             .and_then(|text| text.parse().ok())
             .map_or(Seq(0), Seq);
-        self.extent(floor)?;
+        let mut last = Seq(0);
+        if floor > last {
+            self.scratch.entries(Seq(0), |entry| {
+                last = last.max(entry.seq);
+                Ok(())
+            })?;
+        }
+        // A floor above all that there is says nothing.
+        self.extent(if floor > last { Seq(0) } else { floor })?;
         self.jobs(db, progress)?;
         let named = self.purge_entries();
         self.log(db, &named, progress)?;
