@@ -212,6 +212,14 @@ impl Info {
         if let Err(refusal) = role.check(caller.cred()) {
             return self.out.refuse(&caller, &refusal);
         }
+        if method == Method::Disconnect {
+            // Whatever its payload: the broker owes no other one after it.
+            return self.disconnected(&caller);
+        }
+        if !method.is_notice() && !caller.request.expects_response() {
+            // Nobody hears the answer, and nobody would be told to end a stream for it.
+            return;
+        }
         let length = payload.as_ref().map_or(0, Bytes::len);
         if length > REQUEST_BYTES_MAX {
             let refusal = Refusal::payload(format_args!(
@@ -295,15 +303,13 @@ impl Info {
         let answered = match method {
             Method::Ping => self.ping(caller, payload),
             Method::Pause => {
-                self.streams.pause(caller.key());
+                let client = caller.key();
+                let known = self.knows(&client);
+                self.streams.pause(client, known);
                 Ok(())
             }
             Method::Resume => {
                 self.streams.resume(&caller.key());
-                Ok(())
-            }
-            Method::Disconnect => {
-                self.disconnected(caller);
                 Ok(())
             }
             Method::Cancel => {
@@ -364,7 +370,15 @@ impl Info {
 
     /// A client left. Most leave nothing behind, and then nothing is searched.
     fn disconnected(&mut self, caller: &Caller) {
-        self.forget_client(&caller.key(), |other| other.is_of(caller));
+        self.forget_client(&caller.key(), |other| other.is_from(caller));
+    }
+
+    /// Whether a client waits for anything. The broker says when such a one leaves, and only then.
+    fn knows(&self, client: &ClientKey) -> bool {
+        self.streams.has_client(client)
+            || self.hold.has_client(client)
+            || self.waits.has(client)
+            || self.link.has_client(client)
     }
 
     /// Drops all that one client had asked for and `gone` picks, without an answer.
@@ -381,7 +395,9 @@ impl Info {
         for (id, stream) in self.streams.close_of(client, |stream| gone(&stream.caller)) {
             self.closed(id, &stream);
         }
-        self.streams.forget_client(client);
+        if !self.knows(client) {
+            self.streams.forget_client(client);
+        }
     }
 
     fn forget_waits(&mut self, gone: impl Fn(&Caller) -> bool) {

@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!  via        client key                      answers go
-//!  Broker     oldest hop of the routes        through the one connection, routes echoed
+//!  Broker     newest hop of the routes        through the one connection, routes echoed
 //!  Direct(n)  the connection itself           straight to it
 //! ```
+//! The newest hop is the one that the broker put on for the connection the request came from. What stands behind it was written by
+//! the client: it is echoed, and tells apart those for whom one connection forwards, but nobody becomes another client by it.
+//!
 //! Answers are queued at once and never waited for. Streams ask [`Outlets::has_room`] first: what they would send
 //! stays where it is until the way is free again.
 
@@ -82,17 +85,17 @@ pub(crate) struct Caller {
 impl ClientKey {
     /// A client of our own socket is its connection, whatever routes it writes: else it would have as many shares of what
     /// is bounded by client as it likes.
-    pub(crate) fn new(via: Via, oldest_hop: Option<&[u8]>) -> Self {
+    pub(crate) fn new(via: Via, newest_hop: Option<&[u8]>) -> Self {
         Self {
             via,
-            hop: oldest_hop.filter(|_| via == Via::Broker).map(Hop::new),
+            hop: newest_hop.filter(|_| via == Via::Broker).map(Hop::new),
         }
     }
 }
 
 impl Caller {
     pub(crate) fn key(&self) -> ClientKey {
-        let hop = wire::oldest_hop(&self.request.routes);
+        let hop = self.hops().first();
         ClientKey::new(self.via, hop.map(|hop| &hop[..]))
     }
 
@@ -111,6 +114,10 @@ impl Caller {
         }
     }
 
+    fn hops(&self) -> &[Bytes] {
+        self.request.routes.as_deref().unwrap_or_default()
+    }
+
     pub(crate) fn cred(&self) -> Cred {
         self.request.cred
     }
@@ -119,9 +126,14 @@ impl Caller {
         self.request.topic.as_str()
     }
 
-    /// Whether `other`, a cancel or disconnect, speaks for the sender of this request.
+    /// Whether `other` came from where this request came from: the same connection, and behind it the same one for whom it forwards.
+    pub(crate) fn is_from(&self, other: &Caller) -> bool {
+        self.via == other.via && self.hops() == other.hops()
+    }
+
+    /// Whether `other`, a cancel, speaks for the sender of this request.
     pub(crate) fn is_of(&self, other: &Caller) -> bool {
-        self.key() == other.key()
+        self.is_from(other)
             && (other.cred().is_owner() || other.cred().userid == self.cred().userid)
     }
 }

@@ -29,6 +29,11 @@ pub(crate) const STREAMS_MAX: usize = 65_536;
 /// Streams that each client may have open, while there are any.
 const STREAMS_LEAST: usize = 4;
 
+/// Most paused clients when one is to be paused that waits for nothing: nobody says when such a one leaves.
+const PAUSED_UNKNOWN_MAX: usize = 4096;
+/// Most paused clients.
+const PAUSED_MAX: usize = 2 * STREAMS_MAX;
+
 /// One stream, for as long as it is open.
 pub(crate) type StreamId = u64;
 
@@ -251,8 +256,21 @@ impl Streams {
         Some(stream)
     }
 
-    /// Stops sending to a client.
-    pub(crate) fn pause(&mut self, client: ClientKey) {
+    /// Whether a client has a stream open.
+    pub(crate) fn has_client(&self, client: &ClientKey) -> bool {
+        self.by_client.contains_key(client)
+    }
+
+    /// Stops sending to a client. `known`: it waits for something.
+    pub(crate) fn pause(&mut self, client: ClientKey, known: bool) {
+        let most = if known {
+            PAUSED_MAX
+        } else {
+            PAUSED_UNKNOWN_MAX
+        };
+        if self.paused.len() >= most && !self.paused.contains_key(&client) {
+            return;
+        }
         for id in self.by_client.get(&client).into_iter().flatten() {
             let Some(stream) = self.by_id.get_mut(id) else {
                 continue;
@@ -438,11 +456,26 @@ mod tests {
     }
 
     #[test]
+    fn pauses_of_clients_that_wait_for_nothing_are_few() {
+        let mut streams = Streams::default();
+        let client = |number: usize| ClientKey::new(Via::Broker, Some(&number.to_be_bytes()));
+        for number in 0..3 * PAUSED_UNKNOWN_MAX {
+            streams.pause(client(number), false);
+        }
+        assert_eq!(streams.paused.len(), PAUSED_UNKNOWN_MAX);
+        // The broker's own word about one that reads too little counts all the same.
+        open(&mut streams, "a");
+        streams.pause(caller("a").key(), true);
+        assert!(streams.paused.contains_key(&caller("a").key()));
+        assert!(streams.take_ready().is_none());
+    }
+
+    #[test]
     fn those_paused_longest_are_the_first_to_go() {
         let mut streams = Streams::default();
         let of: Vec<StreamId> = ["a", "b", "c"].map(|hop| open(&mut streams, hop)).into();
         for hop in ["c", "a", "c"] {
-            streams.pause(caller(hop).key());
+            streams.pause(caller(hop).key(), true);
         }
         assert_eq!(streams.unread(), [of[2], of[0]]);
         streams.resume(&caller("c").key());

@@ -89,7 +89,7 @@ fn requests_before_caught_up_are_held_and_answered_in_order() {
         let pong = broker.answer(ping).await;
         assert_eq!(
             (&pong["seq"], &pong["userid"], &pong["route"]),
-            (&json!(1), &json!(OWNER), &json!("broker!c"))
+            (&json!(1), &json!(OWNER), &json!("c!behind"))
         );
         broker.play(&backlog(&entries[2..]));
         broker.play(&caught_up(4));

@@ -2,7 +2,7 @@
 
 use crate::builtin::{self, Answer};
 use crate::lookup;
-use crate::shell::{LOCAL, Shell};
+use crate::shell::Shell;
 use bytes::Bytes;
 use protocol::service::{AddRequest, RemoveRequest};
 use router::PeerId;
@@ -39,7 +39,7 @@ impl Shell {
             "service.remove" => self.service_remove(from, request),
             "event.subscribe" => self.subscribe(from, request),
             "event.unsubscribe" => self.unsubscribe(from, request),
-            "event.publish" => self.event_publish(from, request),
+            "event.publish" => self.event_publish(request),
             _ => return None,
         })
     }
@@ -86,7 +86,7 @@ impl Shell {
         Ok(None)
     }
 
-    fn event_publish(&mut self, from: PeerId, request: &Request) -> Answer {
+    fn event_publish(&mut self, request: &Request) -> Answer {
         if request.cred.rolemask & (ROLE_OWNER | ROLE_USER) == 0 {
             let text = "Request rejected due to insufficient privilege";
             return Err((errno::EPERM, Some(text.into())));
@@ -109,7 +109,7 @@ impl Shell {
             flags,
             sequence: 0,
         };
-        let seq = self.send_event(Some(from), event);
+        let seq = self.send_event(event);
         builtin::answer(&json!({"seq": seq}))
     }
 
@@ -129,7 +129,7 @@ impl Shell {
             flags,
             sequence: 0,
         };
-        self.send_event(Some(LOCAL), event);
+        self.send_event(event);
     }
 
     /// `heartbeat.pulse`, for those who subscribed.
@@ -142,12 +142,12 @@ impl Shell {
             flags: Flags::NONE,
             sequence: 0,
         };
-        self.send_event(Some(LOCAL), event);
+        self.send_event(event);
     }
 
     /// Numbers an event and sends it to whoever subscribed; encoded once.
-    pub(crate) fn send_event(&mut self, from: Option<PeerId>, event: Event) -> u32 {
-        let publication = self.router.publish(from, event);
+    pub(crate) fn send_event(&mut self, event: Event) -> u32 {
+        let publication = self.router.publish(event);
         let sequence = publication.event.sequence;
         if !publication.to.is_empty() {
             let frame: Bytes = wire::to_frame(&Message::Event(publication.event));

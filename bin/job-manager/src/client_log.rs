@@ -12,7 +12,7 @@ use crate::builtin::Answer;
 use job::Timestamp;
 use router::PeerId;
 use std::collections::HashMap;
-use wire::{Cred, errno};
+use wire::errno;
 
 /// The longest line as it is written, in bytes.
 pub(crate) const LINE_LEN_MAX: usize = 2048;
@@ -22,6 +22,8 @@ const CONNECTION_LINES_PER_SECOND: f64 = 5.0;
 /// Lines a user may write at once, and how many more a second.
 pub(crate) const USER_LINES_MAX: usize = 200;
 const USER_LINES_PER_SECOND: f64 = 10.0;
+/// Between two lines about what was dropped.
+const TELL_SECONDS: f64 = 1.0;
 
 /// Room for lines, which comes back with time.
 #[derive(Debug, Clone, Copy)]
@@ -52,24 +54,35 @@ struct User {
     dropped_bytes: u64,
 }
 
+/// What was dropped of all users, and who lost most.
+#[derive(Debug, PartialEq, Eq)]
+struct Dropped {
+    userid: u32,
+    users: usize,
+    lines: u64,
+    bytes: u64,
+}
+
 /// Who has how much room.
 #[derive(Debug, Default)]
 pub(crate) struct ClientLog {
     connections: HashMap<PeerId, Room>,
     users: HashMap<u32, User>,
+    /// When what was dropped was last told.
+    told: Option<Timestamp>,
 }
 
 impl ClientLog {
-    /// Writes the line, or counts it as dropped.
+    /// Writes the line, or counts it as dropped. `userid`: whom the connection belongs to, not whom a request names.
     pub(crate) fn append(
         &mut self,
         from: PeerId,
-        cred: Cred,
+        userid: u32,
         line: &[u8],
         now: Timestamp,
     ) -> Answer {
-        if self.admit(from, cred.userid, line.len(), now) {
-            tracing::info!(target: "weir::client_log", userid = cred.userid, line = %written(line));
+        if self.admit(from, userid, line.len(), now) {
+            tracing::info!(target: "weir::client_log", userid, line = %written(line));
             return Ok(None);
         }
         let text = format!(
@@ -109,17 +122,41 @@ impl ClientLog {
         self.connections.remove(&peer);
     }
 
-    /// Says what was dropped since the last time, a line for each user, and forgets who has all the room again.
+    /// Says what was dropped since the last time, in one line for all users, and forgets who has all the room again.
     pub(crate) fn tell(&mut self, now: Timestamp) {
-        self.users.retain(|userid, user| {
-            let (lines, bytes) = (user.dropped_lines, user.dropped_bytes);
-            if lines > 0 {
-                tracing::warn!(target: "weir::client_log", userid, lines, bytes, "lines of this user's clients were dropped: they came too fast");
-            }
-            (user.dropped_lines, user.dropped_bytes) = (0, 0);
+        if let Some(Dropped {
+            userid,
+            users,
+            lines,
+            bytes,
+        }) = self.take_dropped(now)
+        {
+            tracing::warn!(target: "weir::client_log", userid, users, lines, bytes, "lines of clients were dropped: they came too fast; most of this user");
+        }
+        self.users.retain(|_, user| {
             user.room.refill(USER_LINES_MAX, USER_LINES_PER_SECOND, now);
-            user.room.lines < USER_LINES_MAX as f64
+            user.dropped_lines > 0 || user.room.lines < USER_LINES_MAX as f64
         });
+    }
+
+    /// What was dropped and not told yet; once in [`TELL_SECONDS`] at most.
+    fn take_dropped(&mut self, now: Timestamp) -> Option<Dropped> {
+        if self.told.is_some_and(|told| now.0 - told.0 < TELL_SECONDS) {
+            return None;
+        }
+        let of = self.users.iter().filter(|(_, user)| user.dropped_lines > 0);
+        let worst = of.clone().max_by_key(|(_, user)| user.dropped_lines)?;
+        let dropped = Dropped {
+            userid: *worst.0,
+            users: of.clone().count(),
+            lines: of.clone().map(|(_, user)| user.dropped_lines).sum(),
+            bytes: of.map(|(_, user)| user.dropped_bytes).sum(),
+        };
+        for user in self.users.values_mut() {
+            (user.dropped_lines, user.dropped_bytes) = (0, 0);
+        }
+        self.told = Some(now);
+        Some(dropped)
     }
 }
 
@@ -181,6 +218,32 @@ mod tests {
         }
         assert!(log.users.is_empty() && log.connections.is_empty());
         assert_eq!(count(&mut log, 1, 7, 1000, 500.0), CONNECTION_LINES_MAX);
+    }
+
+    #[test]
+    fn invariant_7_what_was_dropped_is_one_line_a_second_however_many_users_it_is_of() {
+        let mut log = ClientLog::default();
+        for user in 0..1000 {
+            count(
+                &mut log,
+                u64::from(user),
+                user,
+                101 + usize::from(user == 7),
+                0.0,
+            );
+        }
+        let told = Dropped {
+            userid: 7,
+            users: 1000,
+            lines: 1001,
+            bytes: 10_010,
+        };
+        assert_eq!(log.take_dropped(Timestamp(0.0)), Some(told));
+        assert_eq!(count(&mut log, 1, 1, 10, 0.0), 0);
+        assert_eq!(log.take_dropped(Timestamp(0.5)), None, "too soon");
+        let later = log.take_dropped(Timestamp(1.0));
+        assert_eq!(later.map(|dropped| dropped.lines), Some(10));
+        assert_eq!(log.take_dropped(Timestamp(9.0)), None, "nothing new");
     }
 
     #[test]

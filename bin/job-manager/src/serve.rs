@@ -45,7 +45,9 @@ impl Shell {
         if request.topic.as_str() == "log.append" {
             let line = request.payload.as_deref().unwrap_or_default();
             let now = self.clock.monotonic();
-            let answer = self.client_log.append(from, request.cred, line, now);
+            // As the kernel has him: the owner may write any other name into a request.
+            let cred = self.router.cred_of(from).unwrap_or(request.cred);
+            let answer = self.client_log.append(from, cred.userid, line, now);
             return self.answer(&request, answer);
         }
         if let Some(answer) = self.serve_broker(from, &request) {

@@ -5,7 +5,7 @@
 
 use crate::{PeerId, Router};
 use std::collections::BTreeMap;
-use wire::{Cred, Event, Flags, errno, push_hop};
+use wire::{Cred, Event, Flags, errno};
 
 /// Subscriptions a peer may hold; one more is refused with EMFILE.
 pub const SUBSCRIPTIONS_PER_PEER_MAX: usize = 256;
@@ -106,15 +106,13 @@ impl Router {
         self.subscriptions.remove(peer, prefix)
     }
 
-    /// Gives `event` the next sequence number and its hops (publisher `from`, then this broker) and says who gets it.
-    /// Whether the publisher may publish is the caller's to check.
+    /// Gives `event` the next sequence number and this broker's hop and says who gets it. Hops that its publisher wrote are taken
+    /// off, and its own is not told: nobody learns the hop of another client. Whether the publisher may publish is the caller's
+    /// to check.
     #[must_use]
-    pub fn publish(&mut self, from: Option<PeerId>, mut event: Event) -> Publication {
+    pub fn publish(&mut self, mut event: Event) -> Publication {
         event.sequence = self.subscriptions.next_sequence();
-        if let Some(uuid) = from.and_then(|id| self.uuid_of(id)) {
-            push_hop(&mut event.routes, uuid);
-        }
-        push_hop(&mut event.routes, self.own_uuid());
+        event.routes = Some(vec![self.own_uuid()]);
         if event.cred.rolemask == 0 {
             event.cred = self.own_cred();
         }

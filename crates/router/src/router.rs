@@ -182,14 +182,14 @@ impl Router {
             Message::Request(request) => self.handle_request(from, request, out),
             Message::Response(response) => self.handle_response(from, response, out),
             Message::Event(event) if event.cred.rolemask & (ROLE_OWNER | ROLE_USER) != 0 => {
-                self.handle_event(from, event, out);
+                self.handle_event(event, out);
             }
             Message::Event(_) | Message::Control(_) => self.stats.dropped += 1,
         }
     }
 
-    fn handle_event(&mut self, from: PeerId, event: Event, out: &mut Vec<Delivery>) {
-        let publication = self.publish(Some(from), event);
+    fn handle_event(&mut self, event: Event, out: &mut Vec<Delivery>) {
+        let publication = self.publish(event);
         let message = Message::Event(publication.event);
         out.extend(publication.to.into_iter().map(|to| Delivery {
             to,
@@ -473,11 +473,9 @@ impl Router {
         self.stats
     }
 
-    pub(crate) fn uuid_of(&self, peer: PeerId) -> Option<Bytes> {
-        self.peers.get(&peer).map(|peer| peer.uuid.clone())
-    }
-
-    pub(crate) fn cred_of(&self, peer: PeerId) -> Option<Cred> {
+    /// Who a peer is, from the kernel; what it sends may be under the name of another, if it may act for him.
+    #[must_use]
+    pub fn cred_of(&self, peer: PeerId) -> Option<Cred> {
         self.peers.get(&peer).map(|peer| peer.cred)
     }
 

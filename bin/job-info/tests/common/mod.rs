@@ -343,6 +343,24 @@ impl Broker {
         self.ask_bytes(hop, topic, payload, Cred::owner(OWNER), Flags::NONE)
     }
 
+    /// The same from a client that writes hops of its own: the newest is the broker's.
+    pub(crate) fn ask_hops(
+        &mut self,
+        hops: &[&'static str],
+        topic: &'static str,
+        flags: Flags,
+    ) -> u32 {
+        self.last_tag += 1;
+        let payload = Some(wire::nul_terminated(b"{}"));
+        let mut request = Request::new(Topic::from(topic), payload, self.last_tag);
+        let hops = hops.iter().map(|hop| Bytes::from_static(hop.as_bytes()));
+        request.routes = Some(hops.collect());
+        request.cred = Cred::owner(OWNER);
+        request.flags = flags;
+        self.send(request);
+        self.last_tag
+    }
+
     fn ask_bytes(
         &mut self,
         hop: &'static str,
@@ -354,8 +372,8 @@ impl Broker {
         self.last_tag += 1;
         let mut request = Request::new(Topic::from(topic), payload, self.last_tag);
         request.routes = Some(vec![
-            Bytes::from_static(b"broker"),
             Bytes::from_static(hop.as_bytes()),
+            Bytes::from_static(b"behind"),
         ]);
         request.cred = cred;
         request.flags = flags;

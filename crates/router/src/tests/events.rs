@@ -19,7 +19,7 @@ fn events_go_to_who_subscribed_and_may_hear_them() {
         flags,
         sequence: 0,
     };
-    let private = world.router.publish(None, event(GUEST, Flags::PRIVATE));
+    let private = world.router.publish(event(GUEST, Flags::PRIVATE));
     assert_eq!(private.to, [PeerId(1), PeerId(3)]);
     assert_eq!(
         private.event.routes,
@@ -37,7 +37,8 @@ fn events_go_to_who_subscribed_and_may_hear_them() {
     assert_eq!(public.sequence, private.event.sequence + 1);
     assert_eq!(
         public.routes,
-        Some(vec![Bytes::from_static(b"broker"), hop(2)])
+        Some(vec![Bytes::from_static(b"broker")]),
+        "the publisher's hop is told to nobody"
     );
 
     assert_eq!(
@@ -60,7 +61,7 @@ fn events_go_to_who_subscribed_and_may_hear_them() {
         Err(SubscribeError::NotHeld)
     );
     world.leave(3);
-    let left = world.router.publish(None, event(OWNER, Flags::NONE));
+    let left = world.router.publish(event(OWNER, Flags::NONE));
     assert_eq!(left.to, [PeerId(1), PeerId(4)]);
 }
 
@@ -74,4 +75,23 @@ fn subscriptions_are_bounded() {
         world.router.subscribe(PeerId(1), "x"),
         Err(SubscribeError::TooMany)
     );
+}
+
+#[test]
+fn hops_that_a_client_wrote_into_an_event_go_to_nobody() {
+    let mut world = World::with(&[1, 2], &[]);
+    world.router.subscribe(PeerId(1), "").unwrap();
+    let event = Event {
+        topic: "x".into(),
+        payload: None,
+        routes: Some(vec![hop(1), hop(2)]),
+        cred: OWNER,
+        flags: Flags::NONE,
+        sequence: 0,
+    };
+    let out = world.send(2, event);
+    let Message::Event(event) = &out[0].message else {
+        panic!("{out:?}")
+    };
+    assert_eq!(event.routes, Some(vec![Bytes::from_static(b"broker")]));
 }
