@@ -24,6 +24,11 @@ pub(crate) fn native(request: &Request) -> Result<Spec, Refused> {
             "ids: expected {IDS_MAX} at most, got {ids}"
         )));
     }
+    if ask.after.is_none() && ask.epoch.is_some() {
+        // Also `"after":null`: a cursor that was lost must not become "from now on".
+        let text = "epoch: expected together with after, a number; there is none";
+        return Err(invalid(text.into()));
+    }
     let start = match (ask.from.as_deref(), ask.after) {
         (None, Some(after)) => Start::After {
             seq: Seq(after),
@@ -128,4 +133,31 @@ fn bounded(what: &str, names: Vec<String>) -> Result<Vec<String>, Refused> {
 
 fn invalid(text: String) -> Refused {
     (errno::EINVAL, Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(payload: &str) -> Result<Spec, Refused> {
+        let payload = Some(wire::nul_terminated(payload.as_bytes()));
+        let mut request = Request::new("job-manager.events", payload, 1);
+        request.cred = Cred::owner(7);
+        native(&request)
+    }
+
+    #[test]
+    fn an_epoch_without_a_seq_does_not_become_from_now_on() {
+        for payload in [
+            r#"{"after":null,"epoch":"00112233445566aa"}"#,
+            r#"{"epoch":"bad"}"#,
+            r#"{"epoch":"00112233445566aa","from":"all"}"#,
+        ] {
+            let (errnum, text) = ask(payload).err().unwrap_or_default();
+            assert_eq!(errnum, errno::EINVAL, "{payload}");
+            assert!(text.unwrap_or_default().starts_with("epoch: "), "{payload}");
+        }
+        assert!(ask(r#"{"after":3,"epoch":"00112233445566aa"}"#).is_ok());
+        assert!(ask("{}").is_ok());
+    }
 }
