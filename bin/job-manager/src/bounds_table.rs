@@ -46,6 +46,14 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
             count(usize::try_from(crate::CONNECTIONS_MAX).unwrap()),
         ),
         ("frame", bytes(wire::FRAME_LEN_MAX_DEFAULT)),
+        (
+            "frames whose rest has not come, of all connections together",
+            bytes(rpc::server::PARTIAL_BYTES_MAX),
+        ),
+        (
+            "… of all users together but the owner",
+            bytes(rpc::server::PARTIAL_BYTES_OTHERS_MAX),
+        ),
         ("hops of a message", count(wire::ROUTE_HOPS_MAX)),
         (
             "topic of a request, in bytes",

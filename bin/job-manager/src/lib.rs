@@ -160,6 +160,12 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
         frame_len_max: shell.config.frame_limit,
         outbox: conns::OUTBOX_LIMITS,
         connections_max: descriptors(),
+        partial: rpc::server::PartialLimits {
+            // Room for several of the longest frames, whatever limit was asked for.
+            all: rpc::server::PARTIAL_BYTES_MAX.max(shell.config.frame_limit.saturating_mul(8)),
+            others: rpc::server::PARTIAL_BYTES_OTHERS_MAX
+                .max(shell.config.frame_limit.saturating_mul(4)),
+        },
     };
     let (server, inbound) = rpc::server::serve(listener, server_config, move |uid| match uid {
         uid if uid == owner => Verdict::Welcome(Cred::owner(uid)),

@@ -3,6 +3,7 @@
 //! The buffer grows with what arrives, never on a peer's word: a frame announced as 64 MiB takes memory as its bytes come.
 //! A connection that is quiet holds a few KiB.
 
+use crate::server::PartialShare;
 use bytes::BytesMut;
 use std::io;
 use tokio::io::Interest;
@@ -48,6 +49,8 @@ pub(crate) struct FrameReader {
     small_reads: u32,
     /// What was met is no frame: nothing after it can be understood.
     failed: Option<WireError>,
+    /// Where the bytes of frames that are not whole are counted, if anywhere.
+    share: Option<PartialShare>,
 }
 
 impl FrameReader {
@@ -58,7 +61,14 @@ impl FrameReader {
             read_len: READ_LEN_MIN,
             small_reads: 0,
             failed: None,
+            share: None,
         }
+    }
+
+    /// Counts bytes of frames that are not whole on `share`.
+    pub(crate) fn counted(mut self, share: PartialShare) -> FrameReader {
+        self.share = Some(share);
+        self
     }
 
     /// Waits for at least one whole message and appends all that are there to `out`; how many bytes they took. What was
@@ -73,6 +83,9 @@ impl FrameReader {
         loop {
             // From the last time, when there were more than fit.
             let bytes = self.decode_all(out)?;
+            if let Some(share) = &mut self.share {
+                share.set(self.buf.len());
+            }
             if bytes > 0 {
                 return Ok(bytes);
             }

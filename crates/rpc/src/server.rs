@@ -8,6 +8,7 @@ mod accept;
 mod conn;
 mod inbound;
 mod listen;
+mod partial;
 
 pub use accept::{Server, ServerConfig, Verdict, random_uuid, serve};
 pub use conn::ConnHandle;
@@ -15,3 +16,5 @@ pub use inbound::{
     CloseReason, ConnId, Credit, FIRST_CONN_ID, INBOX_BYTES_MAX, INBOX_CHUNKS_MAX, Inbound,
 };
 pub use listen::{BindError, Listener};
+pub(crate) use partial::PartialShare;
+pub use partial::{PARTIAL_BYTES_MAX, PARTIAL_BYTES_OTHERS_MAX, PartialLimits};

@@ -6,7 +6,9 @@ mod common;
 
 use bytes::Bytes;
 use common::{World, ask, own_uid, soon, write};
-use rpc::server::{BindError, CloseReason, Inbound, Listener, ServerConfig, Verdict};
+use rpc::server::{
+    BindError, CloseReason, Inbound, Listener, PartialLimits, ServerConfig, Verdict,
+};
 use rpc::{HARD_CAP, HIGH_WATER, LOW_WATER, OutboxLimits, ReadEnd, Sent};
 use std::os::unix::fs::PermissionsExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -481,4 +483,41 @@ async fn limits_may_be_set() {
         world.closed().await.1,
         CloseReason::Read(ReadEnd::Wire(WireError::FrameTooLong { .. }))
     ));
+}
+
+#[tokio::test]
+async fn invariant_7_half_frames_have_a_bound_in_all_and_the_longest_goes() {
+    const ALL: usize = 1 << 20;
+    let config = ServerConfig {
+        partial: PartialLimits {
+            all: ALL,
+            others: ALL / 2,
+        },
+        ..ServerConfig::default()
+    };
+    let mut world = World::with(config, |uid| Verdict::Welcome(Cred::owner(uid)));
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(world.connect().await);
+    }
+    let mut head = vec![0x12, 0, 0xee, 0xff];
+    head.extend_from_slice(&(FRAME_LEN_MAX_DEFAULT as u32).to_be_bytes());
+    head.resize(ALL / 2, 0);
+    let (rude, handle) = &mut clients[0];
+    soon(rude.write_all(&head)).await.unwrap();
+    let rude_id = handle.id();
+    // Together with the first too much; each alone holds less.
+    for (client, _) in &mut clients[1..] {
+        soon(client.write_all(&head[..ALL / 4])).await.unwrap();
+    }
+    let (closed, reason) = world.closed().await;
+    assert_eq!(closed, rude_id, "{reason:?}");
+    // A whole frame comes in all the same.
+    let (mut good, _handle) = world.connect().await;
+    let long = Request {
+        payload: Some(vec![1; ALL / 8].into()),
+        ..ask(1)
+    };
+    write(&mut good, long).await;
+    assert_eq!(world.messages().await.1.len(), 1);
 }

@@ -12,6 +12,7 @@
 use super::conn::{self, Place, Start};
 use super::inbound::{ConnId, FIRST_CONN_ID, INBOX_BYTES_MAX, INBOX_CHUNKS_MAX, Inbound};
 use super::listen::Listener;
+use super::partial::{PartialLimits, Partials};
 use crate::outbox::{Outbox, OutboxLimits};
 use bytes::Bytes;
 use rustix::net::SendFlags;
@@ -53,6 +54,8 @@ pub struct ServerConfig {
     pub outbox: OutboxLimits,
     /// Connections at a time.
     pub connections_max: usize,
+    /// Bytes of frames whose rest has not come.
+    pub partial: PartialLimits,
 }
 
 impl Default for ServerConfig {
@@ -61,6 +64,7 @@ impl Default for ServerConfig {
             frame_len_max: FRAME_LEN_MAX_DEFAULT,
             outbox: OutboxLimits::default(),
             connections_max: CONNECTIONS_MAX,
+            partial: PartialLimits::default(),
         }
     }
 }
@@ -109,11 +113,13 @@ pub fn serve(
 ) -> (Server, mpsc::Receiver<Inbound>) {
     let (inbox, inbound) = mpsc::channel(INBOX_CHUNKS_MAX);
     let counts = Arc::new(Counts::default());
+    let own_uid = rustix::process::getuid().as_raw();
     let acceptor = Acceptor {
         config,
         inbox,
         credits: Arc::new(Semaphore::new(conn::credits_for(INBOX_BYTES_MAX))),
-        places: Places::new(config.connections_max, rustix::process::getuid().as_raw()),
+        places: Places::new(config.connections_max, own_uid),
+        partials: Partials::new(config.partial, own_uid),
         next_id: FIRST_CONN_ID,
         counts: Arc::clone(&counts),
     };
@@ -165,6 +171,7 @@ struct Acceptor {
     inbox: mpsc::Sender<Inbound>,
     credits: Arc<Semaphore>,
     places: Places,
+    partials: Arc<Partials>,
     next_id: u64,
     counts: Arc<Counts>,
 }
@@ -222,6 +229,8 @@ impl Acceptor {
                 frame_len_max: self.config.frame_len_max,
                 inbox: self.inbox.clone(),
                 credits: Arc::clone(&self.credits),
+                partials: Arc::clone(&self.partials),
+                uid,
                 place,
             },
         ));

@@ -9,6 +9,7 @@
 //! After EPIPE the reader first takes in what the peer sent before it went.
 
 use super::inbound::{CloseReason, ConnId, Credit, Inbound};
+use super::partial::Partials;
 use crate::frame::Frame;
 use crate::outbox::{Outbox, Sent};
 use crate::reader::FrameReader;
@@ -98,6 +99,19 @@ impl ConnHandle {
         self.shared.outbox.finish();
     }
 
+    /// A handle to no connection.
+    #[cfg(test)]
+    pub(super) fn loose(id: ConnId) -> ConnHandle {
+        ConnHandle {
+            shared: Arc::new(Shared {
+                id,
+                outbox: Outbox::new(crate::OutboxLimits::default()),
+                stream: Weak::new(),
+                ended: OnceLock::new(),
+            }),
+        }
+    }
+
     fn end(&self, why: Ended) {
         let _ = self.shared.ended.set(why);
         self.shared.outbox.close();
@@ -125,6 +139,8 @@ pub(super) struct Start {
     pub(super) frame_len_max: usize,
     pub(super) inbox: mpsc::Sender<Inbound>,
     pub(super) credits: Arc<Semaphore>,
+    pub(super) partials: Arc<Partials>,
+    pub(super) uid: u32,
     /// Dropped when the connection is over.
     pub(super) place: Place,
 }
@@ -146,6 +162,8 @@ pub(super) async fn run(stream: UnixStream, start: Start) {
         frame_len_max,
         inbox,
         credits,
+        partials,
+        uid,
         place,
     } = start;
     let stream = Arc::new(stream);
@@ -158,6 +176,7 @@ pub(super) async fn run(stream: UnixStream, start: Start) {
     let handle = ConnHandle {
         shared: Arc::clone(&shared),
     };
+    let share = partials.share(uid, handle.clone());
     if inbox
         .send(Inbound::Opened {
             conn: id,
@@ -188,7 +207,7 @@ pub(super) async fn run(stream: UnixStream, start: Start) {
         }
     });
 
-    let mut reader = FrameReader::new(frame_len_max);
+    let mut reader = FrameReader::new(frame_len_max).counted(share);
     let own = Arc::new(Semaphore::new(CHUNKS_PER_CONNECTION_MAX));
     let end = loop {
         let mut messages = Vec::new();
