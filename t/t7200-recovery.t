@@ -39,7 +39,7 @@ test_expect_success 'a damaged job is named, set aside, left out of every listin
 		INSERT INTO blob (id, refs, data) VALUES (99, 1, \`{broken\`); UPDATE job SET spec = 99 WHERE id = $bad" &&
 	test_expect_code 3 weir store check --statedir="$PWD/hurt" >out &&
 	grep -q "^job: $(head -n 1 waiting): jobspec cannot be read" out &&
-	grep -q "1 jobs are set aside" out &&
+	grep -q "1 job cannot be used and is set aside" out &&
 	test_expect_code 3 weir store check --statedir="$PWD/hurt" --json >json &&
 	jq -e ".set_aside == [$bad]" json &&
 	mv state whole && mv hurt state &&

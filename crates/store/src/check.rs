@@ -33,7 +33,7 @@ const LOG_ROWS: i64 = 500;
 pub struct Problem {
     /// Where: `pages`, `log`, `job`, `tail`, `instancelog`, `blob` or `meta`.
     pub place: &'static str,
-    /// The job it is about, if it is about one. Such a job is set aside by the daemon.
+    /// The job it is about, if it is about one.
     pub job: Option<JobId>,
     /// What is wrong.
     pub what: String,
@@ -60,6 +60,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How many more there are of a kind that is named [`NAMED_MAX`] times.
     pub more: u64,
+    /// Jobs that cannot be used.
+    aside: BTreeSet<JobId>,
 }
 
 impl Report {
@@ -80,10 +82,17 @@ impl Report {
         }
     }
 
-    /// Jobs that cannot be used, each once.
+    /// A job that cannot be used.
+    fn add_aside(&mut self, job: Option<JobId>, what: impl Into<String>) {
+        self.aside.extend(job);
+        self.add("job", job, what);
+    }
+
+    /// Jobs that cannot be used: the daemon sets them aside when it meets them. A job of which log and archive do not say the same is not
+    /// among them, since what the archive says of it can be used.
     #[must_use]
-    pub fn set_aside(&self) -> BTreeSet<JobId> {
-        self.problems.iter().filter_map(|one| one.job).collect()
+    pub fn set_aside(&self) -> &BTreeSet<JobId> {
+        &self.aside
     }
 }
 
@@ -435,7 +444,7 @@ impl Look {
             .strays(Seq(u64::MAX >> 1), NAMED_MAX)
             .unwrap_or_default()
         {
-            self.report.add("job", stray.job, stray.what.to_string());
+            self.report.add_aside(stray.job, stray.what.to_string());
         }
         let ids = self.ids()?;
         self.report.jobs = ids.len() as u64;
@@ -449,12 +458,22 @@ impl Look {
             drop(tx);
             let of_log = self.log.remove(&Source::Job(id_from_sql(*id)));
             for damage in page.damaged {
-                self.report.add("job", damage.job, damage.what.to_string());
+                self.report.add_aside(damage.job, damage.what.to_string());
             }
             for job in page.jobs {
                 self.report.active += u64::from(job.active);
-                if let Err(what) = self.job(&job, of_log.unwrap_or_default()) {
-                    self.report.add("job", Some(job.id), what);
+                match self.job(&job) {
+                    Err(what) => self.report.add_aside(Some(job.id), what),
+                    Ok(lines) => {
+                        let of_log = of_log.unwrap_or_default();
+                        if lines != of_log {
+                            let what = format!(
+                                "its eventlog has {} entries between floor and newest seq, the log {}, or they are not the same",
+                                lines.count, of_log.count
+                            );
+                            self.report.add("log", Some(job.id), what);
+                        }
+                    }
                 }
             }
         }
@@ -511,7 +530,7 @@ impl Look {
         }
     }
 
-    fn job(&self, job: &StoredJob, of_log: Lines) -> Result<(), String> {
+    fn job(&self, job: &StoredJob) -> Result<Lines, String> {
         let _ = Jobspec::parse(&job.jobspec).map_err(|error| format!("its jobspec: {error}"))?;
         if let Some(r) = &job.r {
             let _ = R::parse(r).map_err(|error| format!("its R: {error}"))?;
@@ -538,13 +557,7 @@ impl Look {
                 lines.add(entry);
             }
         }
-        if lines != of_log {
-            return Err(format!(
-                "its eventlog has {} entries between floor and newest seq, the log {}, or they are not the same",
-                lines.count, of_log.count
-            ));
-        }
-        Ok(())
+        Ok(lines)
     }
 
     /// Tails that are somebody's, and blobs that are counted right.

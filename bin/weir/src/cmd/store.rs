@@ -43,7 +43,8 @@ pub struct Which {
 ///
 /// Every page of the file, every line of the log, and every job: that its columns, jobspec, resources and eventlog can be read, that its
 /// events apply one after the other, and that log and archive say the same. Nothing is changed. A running instance is not
-/// held up. Jobs that are named are set aside by the instance: they are neither listed nor run, and 'weir job purge' removes them.
+/// held up. Jobs that cannot be used are set aside by the instance when it meets them: neither listed nor run. 'weir job purge ID'
+/// removes one; 'weir store recover' makes a new store of all that can be read.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -53,7 +54,7 @@ EXAMPLES
 JSON
   {\"file\":…,\"sound\":bool,\"epoch\":…,\"schema\":N,\"seq\":N,\"floor\":N,\"entries\":N,\"jobs\":N,
    \"active\":N,\"set_aside\":[ID…],\"problems\":[{\"place\":…,\"id\"?:ID,\"what\":…}…],\"more\":N}
-  place is one of pages, log, job, tail, instancelog, blob, meta
+  set_aside: jobs that cannot be used; place is one of pages, log, job, tail, instancelog, blob, meta
 
 EXIT STATUS
   0  the store is sound
@@ -247,7 +248,12 @@ fn check(args: &Check) -> anyhow::Result<()> {
         } else if aside > 0 {
             writeln!(
                 out,
-                "damaged; {aside} jobs are set aside: 'weir job purge' removes them, or stop the instance and try 'weir store recover'"
+                "damaged; {}: 'weir job purge ID' removes one, or stop the instance and try 'weir store recover'",
+                if aside == 1 {
+                    "1 job cannot be used and is set aside".to_owned()
+                } else {
+                    format!("{aside} jobs cannot be used and are set aside")
+                }
             )?;
         } else {
             writeln!(

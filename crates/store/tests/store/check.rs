@@ -86,7 +86,7 @@ fn every_kind_of_damage_is_named() {
         ),
         (
             "UPDATE job SET eventlog = replace(eventlog, '\"priority\":16', '\"priority\":17') WHERE id = 3",
-            "job",
+            "log",
             Some(3),
             "not the same",
         ),
@@ -181,6 +181,33 @@ fn every_kind_of_damage_is_named() {
                 && one.job == job.map(JobId)
                 && one.what.contains(text)),
             "{sql}: {found:?}"
+        );
+    }
+}
+
+/// Once it named every job with an entry in a damaged part of the log as set aside, and told people to purge them.
+#[test]
+fn fault_jobs_that_can_be_used_are_not_called_set_aside_when_the_log_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    many(&mut world, 20);
+    world.writer.close().unwrap();
+    let file = dir.path().join(FILE_NAME);
+    for (sql, aside) in [
+        ("DELETE FROM log WHERE last_seq = 4", vec![]),
+        ("UPDATE job SET userid = 'x' WHERE id = 3", vec![JobId(3)]),
+    ] {
+        Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+        let report = check(&file, &mut |_, _, _| {}).unwrap();
+        assert!(
+            report
+                .problems
+                .iter()
+                .any(|one| one.place == "log" && one.job.is_some())
+        );
+        assert_eq!(
+            report.set_aside().iter().copied().collect::<Vec<_>>(),
+            aside
         );
     }
 }
