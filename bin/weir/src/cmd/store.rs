@@ -54,7 +54,8 @@ EXAMPLES
 JSON
   {\"file\":…,\"sound\":bool,\"epoch\":…,\"schema\":N,\"seq\":N,\"floor\":N,\"entries\":N,\"jobs\":N,
    \"active\":N,\"set_aside\":[ID…],\"problems\":[{\"place\":…,\"id\"?:ID,\"what\":…}…],\"more\":N}
-  set_aside: jobs that cannot be used; place is one of pages, log, job, tail, instancelog, blob, meta
+  set_aside: jobs that cannot be used
+  place is one of pages, log, job, tail, instancelog, blob, meta
 
 EXIT STATUS
   0  the store is sound
