@@ -163,9 +163,10 @@ test_expect_success '--now with a job-manager that is stopped: weir start stops 
 '
 
 test_expect_success 'a job-manager without a supervisor ends, too' '
-	mkdir alone &&
-	{ weir-job-manager --statedir="$PWD/alone" 2>manager.log & } &&
+	mkdir alone && : >manager.log &&
+	{ weir-job-manager --statedir="$PWD/alone" 2>>manager.log & } &&
 	manager=$! &&
+	timeout 60 tail --pid=$manager -n +1 -f manager.log | grep -q -m 1 "ready socket=" &&
 	(
 		WEIR_URI=local://$PWD/alone/socket && export WEIR_URI &&
 		weir shutdown

@@ -25,6 +25,8 @@ pub const FILE_NAME: &str = "supervisor";
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The wait between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// So long a keeper may take to write who it is; then it is refused without a name (a full disk may keep it from writing).
+const NAMED_WITHIN: Duration = Duration::from_secs(2);
 /// More than a pid and a word is not ours.
 const TEXT_BYTES_MAX: u64 = 64;
 
@@ -72,6 +74,11 @@ impl Claim {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
             let keeper = Keeper::read(&mut file);
+            // It has the lock, and is about to write who it is.
+            if keeper.pid.is_none() && started.elapsed() < NAMED_WITHIN {
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
+            }
             if !keeper.stopping || !wait(&|| keeper.to_string()).await {
                 bail!(keeper.refuses(statedir));
             }
