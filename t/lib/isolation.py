@@ -49,7 +49,7 @@ def dropped(directory, count):
         found = 0
         for name in glob.glob(os.path.join(directory, "job-manager.log*")):
             with open(name, encoding="utf-8", errors="replace") as file:
-                found += sum(int(lines) for lines in re.findall(r"lines of this user's clients were dropped.* lines=(\d+)", file.read()))
+                found += sum(int(lines) for lines in re.findall(r"lines of clients were dropped.* lines=(\d+)", file.read()))
         return found >= count
 
     wire.until(f"{count} lines are told to be dropped", told)
