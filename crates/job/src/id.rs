@@ -18,6 +18,8 @@ use std::str::FromStr;
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const F58_DIGITS_MAX: usize = 11;
+/// Six words and what is between them.
+const WORDS_BYTES_MAX: usize = 64;
 const SEQUENCE_BITS: u32 = 10;
 const TIME_SHIFT: u32 = 24;
 const TIME_MAX: u64 = (1 << 40) - 1;
@@ -40,8 +42,10 @@ pub enum IdError {
         /// The text met, shortened.
         met: String,
     },
-    /// Has a dash: the form in words, which is not read.
-    #[error("job id {met:?} is malformed: the form in words is not supported, use ƒ… or a number")]
+    /// Has a dash, but is not six words of the mnemonicode list.
+    #[error(
+        "job id {met:?} is malformed: expected six words of its list, natural-analyze-verbal--natural-analyze-verbal"
+    )]
     Words {
         /// The text met, shortened.
         met: String,
@@ -110,6 +114,12 @@ impl JobId {
             word(0)
         )
     }
+
+    /// `cake-plume-nepal--neuron-pencil-academy`: mnemonicode of the eight bytes, the lowest first.
+    #[must_use]
+    pub fn words(self) -> String {
+        mnemonic::to_string(self.0.to_le_bytes())
+    }
 }
 
 impl fmt::Display for JobId {
@@ -131,7 +141,7 @@ impl FromStr for JobId {
             return parse_dothex(text).map(JobId);
         }
         if text.contains('-') {
-            return Err(IdError::Words { met: clip(text) });
+            return parse_words(text).map(JobId);
         }
         if let Some(digits) = text.strip_prefix('ƒ').or_else(|| text.strip_prefix('f')) {
             return parse_f58(text, digits).map(JobId);
@@ -159,6 +169,19 @@ fn parse_dothex(text: &str) -> Result<u64, IdError> {
     } else {
         Err(malformed())
     }
+}
+
+fn parse_words(text: &str) -> Result<u64, IdError> {
+    let malformed = || IdError::Words { met: clip(text) };
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    if text.len() > WORDS_BYTES_MAX || !text.bytes().all(is_word) {
+        return Err(malformed());
+    }
+    let mut bytes = Vec::with_capacity(8);
+    mnemonic::decode(text, &mut bytes).map_err(|_| malformed())?;
+    Ok(u64::from_le_bytes(
+        bytes.try_into().map_err(|_| malformed())?,
+    ))
 }
 
 fn parse_f58(text: &str, digits: &str) -> Result<u64, IdError> {
@@ -338,6 +361,12 @@ mod tests {
             "0000.0000.0000.+001",
             "academy-academy-academy",
             "-1",
+            "--",
+            "academy-academy-academy--academy-academy-ego",
+            "academy-academy-academy--academy-academy-academy-academy",
+            "Academy-academy-academy--academy-academy-academy",
+            "academy academy-academy--academy-academy-academy",
+            "verbal-verbal-verbal--verbal-verbal-verbal",
             "١",
             "18446744073709551616",
             "0x10000000000000000",

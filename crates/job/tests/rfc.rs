@@ -38,6 +38,7 @@ fn every_block_of_the_page_is_read_by_a_test() {
         .collect();
     let read = [
         "ids",
+        "ids-words",
         "ids-refused",
         "events",
         "events-refused",
@@ -82,6 +83,16 @@ fn ids_in_every_spelling() {
         ] {
             assert_eq!(text.parse(), Ok(id), "{text}");
         }
+    }
+}
+
+#[test]
+fn ids_in_words() {
+    for line in block("ids-words") {
+        let (decimal, words) = columns(line);
+        let id = JobId(decimal.parse().unwrap());
+        assert_eq!(id.words(), words);
+        assert_eq!(words.parse(), Ok(id));
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Spelling {
     F58,
     /// fCdza1gs
     F58plain,
+    /// cake-plume-nepal--neuron-pencil-academy
+    Words,
 }
 
 /// Convert job ids between their spellings
@@ -69,6 +71,7 @@ fn spell(id: JobId, to: Spelling) -> String {
         Spelling::Kvs => format!("job.{}", id.dothex()),
         Spelling::F58 => ids::show(id),
         Spelling::F58plain => id.f58(true),
+        Spelling::Words => id.words(),
     }
 }
 
@@ -86,6 +89,7 @@ mod tests {
                 Spelling::Kvs,
                 Spelling::F58,
                 Spelling::F58plain,
+                Spelling::Words,
             ] {
                 assert_eq!(ids::parse(&spell(id, to)).unwrap(), id, "{to:?}");
             }
