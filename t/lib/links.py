@@ -14,13 +14,13 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 
 import daemons
 import fold
+import relay
 import survive
 import tap
 import wire
@@ -31,20 +31,14 @@ SWALLOWED_MAX = 16
 HELD_MAX = 0.4
 
 
-class Link:
+class Link(relay.Relay):
     """A relay that knows nothing of frames. What it does to the next bytes of a way is said by `plan`."""
 
     def __init__(self, path, target, quiet=False):
-        self.path, self.target = os.path.abspath(path), wire.socket_path(target)
-        self.uri = f"local://{self.path}"
         self.quiet = quiet
         self.plans = {"up": collections.deque(), "down": collections.deque()}
         self.done = collections.Counter()
-        self.lock = threading.Lock()
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen(64)
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(path, target)
 
     def plan(self, way, what, after, amount):
         """Once `after` more bytes went that way on one connection: hold for `amount` seconds, cut, or swallow `amount` bytes."""
@@ -57,38 +51,12 @@ class Link:
             for plans in self.plans.values():
                 plans.clear()
 
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            far = socket.socket(socket.AF_UNIX)
-            try:
-                far.connect(self.target)
-            except OSError:
-                near.close()
-                continue
-            for way, source, sink in (("up", near, far), ("down", far, near)):
-                threading.Thread(target=self.pump, args=(way, source, sink), daemon=True).start()
-
-    def pump(self, way, source, sink):
-        try:
-            while data := source.recv(1 << 16):
-                for piece in self.through(way, data):
-                    if piece is None:
-                        break
-                    sink.sendall(piece)
-                else:
-                    continue
-                break
-        except OSError:
-            pass
-        for one in (source, sink):
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+    def carry(self, way, source, sink):
+        while data := source.recv(1 << 16):
+            for piece in self.through(way, data):
+                if piece is None:
+                    return
+                sink.sendall(piece)
 
     def through(self, way, data):
         """The pieces to send on; None ends the connection."""

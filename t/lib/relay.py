@@ -48,27 +48,8 @@ class Relay:
                 threading.Thread(target=self.pump, args=(way, source, sink), daemon=True).start()
 
     def pump(self, way, source, sink):
-        buffer, welcomed = bytearray(), way == "up"
         try:
-            while True:
-                data = source.recv(1 << 18)
-                if not data:
-                    break
-                buffer += data
-                if not welcomed:
-                    sink.sendall(bytes([buffer.pop(0)]))
-                    welcomed = True
-                while True:
-                    body, rest = wire.cut(buffer)
-                    if body is None:
-                        break
-                    raw = bytes(buffer[: 8 + len(body)])
-                    buffer = rest
-                    self.open[way].wait()
-                    change = self.on_frame
-                    for out in change(way, wire.parse(body), raw) if change else [raw]:
-                        self.open[way].wait()
-                        sink.sendall(out)
+            self.carry(way, source, sink)
         except OSError:
             pass
         for one in (source, sink):
@@ -76,6 +57,28 @@ class Relay:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+        with self.lock:
+            self.pairs = [pair for pair in self.pairs if source not in pair]
+
+    def carry(self, way, source, sink):
+        """What comes that way goes on, until the connection is to end."""
+        buffer, welcomed = bytearray(), way == "up"
+        while data := source.recv(1 << 18):
+            buffer += data
+            if not welcomed:
+                sink.sendall(bytes([buffer.pop(0)]))
+                welcomed = True
+            while True:
+                body, rest = wire.cut(buffer)
+                if body is None:
+                    break
+                raw = bytes(buffer[: 8 + len(body)])
+                buffer = rest
+                self.open[way].wait()
+                change = self.on_frame
+                for out in change(way, wire.parse(body), raw) if change else [raw]:
+                    self.open[way].wait()
+                    sink.sendall(out)
 
     def hold(self, way):
         self.open[way].clear()
