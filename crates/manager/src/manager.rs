@@ -238,8 +238,7 @@ impl Manager {
         self.seq
     }
 
-    /// How many actions wait for the disk. A shell that reads no more requests above some bound spares its clients EAGAIN
-    /// (see [`crate::HELD_CHANGES_MAX`]).
+    /// How many actions wait for the disk: answers, and the messages that requests made.
     #[must_use]
     pub fn held(&self) -> usize {
         self.pending.len()

@@ -191,6 +191,18 @@ fn fault_what_one_request_makes_for_many_jobs_does_not_stand_in_the_way_of_other
         let taken = world.call(2, cred, topic, Some(payload), false);
         assert!(matches!(taken[..], [Action::Commit(_)]), "{topic}");
     }
+    let cancel = json!({"id": ids[1], "severity": 0, "type": "cancel"}).to_string();
+    let purge = json!({"id": ids[1], "force": 1}).to_string();
+    for (topic, payload) in [
+        ("job-manager.raise", &cancel),
+        ("job-manager.purge-id", &purge),
+    ] {
+        let taken = world.call(2, OWN, topic, Some(payload), false);
+        assert!(
+            matches!(taken[..], [Action::Commit(_)]),
+            "{topic}: {taken:?}"
+        );
+    }
     world.durable(usize::MAX);
     assert_eq!(world.manager.held(), 0);
     let taken = world.input(Input::Request(unanswered));

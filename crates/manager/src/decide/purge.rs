@@ -201,7 +201,7 @@ impl Manager {
 
     /// Whether anything may be purged now. A full disk does not stop it: it is the remedy.
     fn may_purge(&self) -> Result<(), Refusal> {
-        let text = if self.pending.len() >= HELD_CHANGES_MAX {
+        let text = if self.pending.answers() >= HELD_CHANGES_MAX {
             "too many changes wait for the disk: try again"
         } else if self.purges.left >= LEFT_MAX {
             "the files of jobs purged before cannot be removed: the job-manager's log says why"
