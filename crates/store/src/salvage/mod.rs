@@ -5,8 +5,8 @@
 //!       ─► jobs whose entries apply and whose jobspec is there ─► job, blob        ─► checked, synced, put in place
 //!       ─► entries after the last gap ─► log                    ─► those that are lost: named, and one purge entry says so
 //! ```
-//! Continuity is promised only where it can be: if a seq is missing, the store is a copy put in place, or SQLite's own structure was broken
-//! (so that the newest entries may be gone without a trace), the new store has a new epoch, and every cursor of the old one is refused.
+//! Continuity is promised only where it can be: if a seq is missing, the store is a copy put in place, or SQLite's own structure or the WAL was
+//! broken (so that the newest entries may be gone without a trace), the new store has a new epoch, and every cursor of the old one is refused.
 
 mod place;
 mod raw;
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use job::{
     Entry, Event, EventKind, Job, JobFlags, JobId, Jobspec, R, Seq, Source, State, Timestamp,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OpenFlags, params};
 
 use crate::apply::{LOG_CHUNK_BYTES_MAX, LOG_CHUNK_ENTRIES_MAX};
 use crate::backup::KEY_BACKUP;
@@ -33,6 +33,7 @@ use crate::recover::{
 };
 use crate::rows::{Text, id_to_sql, seq_to_sql};
 use crate::schema;
+use crate::wal;
 use scratch::{Row, Scratch};
 
 /// The key under which the job-manager counts the entries of its system log; a purge entry is one.
@@ -102,10 +103,12 @@ pub fn salvage(statedir: &Path, progress: &mut Progress<'_>) -> Result<Salvaged,
         path: file.clone(),
         source,
     })?;
+    // Before SQLite looks at it. Of one that cannot be read to its end nobody knows.
+    let doubtful = wal::doubt(&beside(&file, "-wal")).map_or(true, |why| why.is_some());
     let sound = match examine(&file) {
         // SQLite would make a file where there is none.
         Ok(_) if is_empty(&file) => return Err(SalvageError::Nothing { file }),
-        Ok(_) => is_sound(&file),
+        Ok(_) => is_sound(&file) && !doubtful,
         Err(OpenError::Damaged { .. } | OpenError::Sqlite { .. }) => false,
         // Its first page may be what is broken: then it is a store if rows of one are in it.
         Err(OpenError::NotAStore { .. }) if !begins_as_database(&file) => false,
@@ -144,7 +147,9 @@ fn begins_as_database(file: &Path) -> bool {
 /// Whether SQLite finds nothing wrong with its own structure.
 fn is_sound(file: &Path) -> bool {
     let ask = || -> Result<String, rusqlite::Error> {
-        let db = Connection::open(file)?;
+        // Who may write copies the WAL into the file, and it is gone before the new store is made.
+        let mode = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(file, mode)?;
         db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
     };
     ask().is_ok_and(|said| said == "ok")

@@ -58,6 +58,12 @@ fn opened(change: impl FnOnce(&mut Vec<u8>), told: Option<u64>) -> (bool, u64) {
     met
 }
 
+/// The middle frame of the WAL is damaged.
+fn damage(wal: &mut [u8]) {
+    let at = frame(wal.len() / FRAME / 2) + 100;
+    wal[at..at + 16].iter_mut().for_each(|byte| *byte = !*byte);
+}
+
 /// Where this frame begins.
 fn frame(number: usize) -> usize {
     32 + (number - 1) * FRAME
@@ -115,4 +121,29 @@ fn fault_a_job_newer_than_the_store_means_a_new_epoch_and_its_id_is_not_given_ag
     // A name that somebody made up.
     let (new, same) = opened(half, Some(u64::MAX));
     assert!(!new && same == newest);
+}
+
+#[test]
+fn fault_what_looks_before_a_start_does_not_hide_that_commits_are_lost() {
+    for look in ["check", "backup", "recover"] {
+        let dir = tempfile::tempdir().unwrap();
+        let epoch = killed(dir.path());
+        let file = dir.path().join(FILE_NAME);
+        let wal = dir.path().join(format!("{FILE_NAME}-wal"));
+        let mut bytes = std::fs::read(&wal).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&wal, bytes).unwrap();
+        match look {
+            "check" => drop(store::check(&file, &mut |_, _, _| ()).unwrap()),
+            "backup" => drop(store::backup(&file, &dir.path().join("copy")).unwrap()),
+            _ => assert!(
+                store::salvage(dir.path(), &mut |_, _, _| ())
+                    .unwrap()
+                    .new_epoch
+            ),
+        }
+        let world = World::open(dir.path());
+        assert_ne!(world.recovered.epoch, epoch, "{look}");
+        world.writer.close().unwrap();
+    }
 }
