@@ -461,12 +461,6 @@ impl Router {
         self.services.names()
     }
 
-    /// The peer with this hop; with the oldest hop of a request, the client that sent it.
-    #[must_use]
-    pub fn peer_of_uuid(&self, uuid: &[u8]) -> Option<PeerId> {
-        self.by_uuid.get(uuid).copied()
-    }
-
     /// What was counted since the start.
     #[must_use]
     pub fn stats(&self) -> RouterStats {

@@ -39,5 +39,5 @@ pub use message::{
 pub use payload::{
     PayloadError, json_bytes, json_payload, nul_terminated, parse_json, text_of, text_payload,
 };
-pub use route::{ROUTE_HOPS_MAX, Routes, oldest_hop, pop_hop, push_hop};
+pub use route::{ROUTE_HOPS_MAX, Routes, pop_hop, push_hop};
 pub use topic::{Topic, TopicError};

@@ -26,23 +26,15 @@ pub fn pop_hop(routes: &mut Option<Routes>) -> Option<Bytes> {
     }
 }
 
-/// The hop nearest the client.
-#[must_use]
-pub fn oldest_hop(routes: &Option<Routes>) -> Option<&Bytes> {
-    routes.as_ref().and_then(|hops| hops.last())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn last_in_first_out_and_the_oldest_stays() {
+    fn last_in_first_out() {
         let mut routes = None;
-        assert_eq!(oldest_hop(&routes), None);
         push_hop(&mut routes, Bytes::from_static(b"client"));
         push_hop(&mut routes, Bytes::from_static(b"broker"));
-        assert_eq!(oldest_hop(&routes), Some(&Bytes::from_static(b"client")));
         assert_eq!(pop_hop(&mut routes), Some(Bytes::from_static(b"broker")));
         assert_eq!(pop_hop(&mut routes), Some(Bytes::from_static(b"client")));
         assert_eq!(pop_hop(&mut routes), None);
