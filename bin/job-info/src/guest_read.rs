@@ -177,9 +177,6 @@ impl Info {
     /// Answers a look-up: at once if that is quickly done.
     pub(crate) fn send_answer(&mut self, caller: &Caller, answer: Answer) -> Result<(), Refusal> {
         let bytes = answer.log_bytes();
-        if !caller.request.expects_response() {
-            return Ok(());
-        }
         if bytes <= AT_ONCE_BYTES_MAX {
             let payload = answer.write()?;
             if self.out.has_room(caller.via) {
