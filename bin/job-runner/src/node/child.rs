@@ -62,7 +62,11 @@ impl Child {
         ours.set_nonblocking(true)?;
         let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
         tokio::spawn(talk(key, UnixStream::from_std(ours)?, queue, heard));
-        Ok(Child {
+        Ok(Child::new(key, pid, lines))
+    }
+
+    fn new(key: Key, pid: i32, lines: mpsc::Sender<Vec<u8>>) -> Child {
+        Child {
             key,
             pid,
             lines,
@@ -71,24 +75,14 @@ impl Child {
             leaving: false,
             exited: false,
             hung: false,
-        })
+        }
     }
 
     /// A process that is no shepherd, and what is sent to it.
     #[cfg(test)]
     pub(crate) fn fake(key: Key, pid: i32) -> (Child, mpsc::Receiver<Vec<u8>>) {
         let (lines, queue) = mpsc::channel(QUEUE_LEN_MAX);
-        let child = Child {
-            key,
-            pid,
-            lines,
-            go_on_at: None,
-            stops: Vec::new(),
-            leaving: false,
-            exited: false,
-            hung: false,
-        };
-        (child, queue)
+        (Child::new(key, pid, lines), queue)
     }
 
     /// Sends a line. False if the shepherd does not take any more.
