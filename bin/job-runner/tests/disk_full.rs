@@ -12,6 +12,14 @@ use serde_json::{Value, json};
 
 const ENVIRONMENT: fn() -> Value = || json!({"PATH": "/usr/local/bin:/usr/bin:/bin"});
 
+/// An engine that was greeted, its state directory on a disk of its own; none where there can be none.
+async fn on_small_disk() -> Option<World> {
+    let mut world = World::on_disk(2048, &["--cores", "0"])?;
+    world.start_engine();
+    world.greet(&[]).await;
+    Some(world)
+}
+
 fn pid_of_shepherd(world: &World, id: u64) -> i32 {
     let claim = world.read(&format!("jobs/{id}/claim"));
     let claimant: Value = serde_json::from_str(claim.lines().next().unwrap()).unwrap();
@@ -42,6 +50,23 @@ async fn running(
     (jobspec, r)
 }
 
+/// The room for the status of a job is not there any more.
+fn take_reserve_away(world: &World, id: u64) {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(world.path(&format!("jobs/{id}/status")))
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+}
+
+/// Another engine, which is told that it has this job.
+async fn reattach(world: &mut World, id: u64, jobspec: &Value, r: &Value) {
+    world.start_engine();
+    world.greet(&[(id, r.clone())]).await;
+    world.start(id, jobspec, r, true, &ENVIRONMENT());
+}
+
 fn runs(beside: &tempfile::TempDir) -> usize {
     let text = std::fs::read_to_string(beside.path().join("runs")).unwrap_or_default();
     text.lines().count()
@@ -50,11 +75,9 @@ fn runs(beside: &tempfile::TempDir) -> usize {
 /// The status had 0 bytes, and the jobs were said to be lost.
 #[tokio::test]
 async fn a_job_that_ends_without_room_and_whose_daemons_are_stopped_politely_keeps_its_status() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let (jobspec, r) = running(&mut world, 1, &beside, "exit 3").await;
     world.disk.as_ref().unwrap().fill(0);
@@ -62,9 +85,7 @@ async fn a_job_that_ends_without_room_and_whose_daemons_are_stopped_politely_kee
     // The job-manager hears of it and can store nothing.
     assert_eq!(world.told(1).await, ["finish 768"]);
     world.stop_engine();
-    world.start_engine();
-    world.greet(&[(1, r.clone())]).await;
-    world.start(1, &jobspec, &r, true, &ENVIRONMENT());
+    reattach(&mut world, 1, &jobspec, &r).await;
     assert_eq!(world.told(1).await, ["reattached", "finish 768"]);
     let status = world.read("jobs/1/status");
     assert_eq!(status, "{\"status\":768}\n");
@@ -74,28 +95,18 @@ async fn a_job_that_ends_without_room_and_whose_daemons_are_stopped_politely_kee
 /// On a file system that never writes in place, what was reserved does not help: here it is taken away.
 #[tokio::test]
 async fn an_end_that_cannot_be_written_keeps_its_node_process_until_it_can() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let (jobspec, r) = running(&mut world, 1, &beside, "exit 3").await;
     let node = node(&world, 1);
-    let status = world.path("jobs/1/status");
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(&status)
-        .unwrap()
-        .set_len(0)
-        .unwrap();
+    take_reserve_away(&world, 1);
     world.disk.as_ref().unwrap().fill(0);
     std::fs::write(beside.path().join("go"), "").unwrap();
     assert_eq!(world.told(1).await, ["finish 768"]);
     world.stop_engine();
-    world.start_engine();
-    world.greet(&[(1, r.clone())]).await;
-    world.start(1, &jobspec, &r, true, &ENVIRONMENT());
+    reattach(&mut world, 1, &jobspec, &r).await;
     assert_eq!(world.told(1).await, ["reattached", "finish 768"]);
     assert!(lives(node), "it ended though it alone knew");
     assert_eq!(world.read("jobs/1/status"), "");
@@ -106,21 +117,13 @@ async fn an_end_that_cannot_be_written_keeps_its_node_process_until_it_can() {
 
 #[tokio::test]
 async fn an_end_that_cannot_be_written_outlives_its_node_process_too() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let (jobspec, r) = running(&mut world, 1, &beside, "exit 3").await;
     let (node, shepherd) = (node(&world, 1), pid_of_shepherd(&world, 1));
-    let status = world.path("jobs/1/status");
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(&status)
-        .unwrap()
-        .set_len(0)
-        .unwrap();
+    take_reserve_away(&world, 1);
     world.disk.as_ref().unwrap().fill(0);
     std::fs::write(beside.path().join("go"), "").unwrap();
     assert_eq!(world.told(1).await, ["finish 768"]);
@@ -128,9 +131,7 @@ async fn an_end_that_cannot_be_written_outlives_its_node_process_too() {
     kill9(node);
     until(|| !lives(node)).await;
     assert!(lives(shepherd));
-    world.start_engine();
-    world.greet(&[(1, r.clone())]).await;
-    world.start(1, &jobspec, &r, true, &ENVIRONMENT());
+    reattach(&mut world, 1, &jobspec, &r).await;
     assert_eq!(world.tell(1).await.0, "reattached");
     world.disk.as_ref().unwrap().empty();
     assert_eq!(world.told(1).await, ["finish 768"]);
@@ -153,11 +154,9 @@ async fn word(world: &mut World, id: u64) -> (String, u64, String) {
 
 #[tokio::test]
 async fn a_job_that_cannot_be_claimed_for_want_of_room_begins_when_there_is_some() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let jobspec = world.script(&format!(
         "echo ran >> {}/runs; exit 3",
@@ -194,11 +193,9 @@ async fn a_job_that_cannot_be_claimed_for_want_of_room_begins_when_there_is_some
 
 #[tokio::test]
 async fn a_job_that_waits_for_room_obeys_a_cancel_and_its_time_limit() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let mut jobspec = world.script(&format!("echo ran >> {}/runs", beside.path().display()));
     let r = world.alloc(1, &jobspec).await;
@@ -226,11 +223,9 @@ async fn a_job_that_waits_for_room_obeys_a_cancel_and_its_time_limit() {
 
 #[tokio::test]
 async fn output_that_does_not_fit_is_missed_and_said_to_be_and_the_job_goes_on() {
-    let Some(mut world) = World::on_disk(2048, &["--cores", "0"]) else {
+    let Some(mut world) = on_small_disk().await else {
         return;
     };
-    world.start_engine();
-    world.greet(&[]).await;
     let beside = tempfile::tempdir().unwrap();
     let flood = format!(
         "head -c 4000000 /dev/zero | tr '\\0' x; echo > {0}/flooded; while [ ! -e {0}/more ]; do sleep 0.01; done; echo after; exit 3",
