@@ -1,4 +1,4 @@
-//! Whether a write-ahead log lost commits that somebody was told of. SQLite reads a WAL up to the first frame that does not check, and says
+//! The write-ahead log, read without SQLite; and whether it lost commits that somebody was told of. SQLite reads a WAL up to the first frame that does not check, and says
 //! nothing of what stands behind it.
 //!
 //! ```text
@@ -17,7 +17,91 @@ const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// The magic number but for its last bit, which says in which order the bytes of the checksum's words stand.
 const MAGIC: u32 = 0x377f_0682;
+const PAGE_MIN: usize = 512;
 const PAGE_MAX: usize = 65_536;
+
+/// A WAL read frame by frame.
+pub(crate) struct Frames<R> {
+    file: R,
+    salt: [u8; 8],
+    big: bool,
+    sum: (u32, u32),
+    frame: Vec<u8>,
+    /// Where the next frame begins.
+    next: u64,
+    /// Whether all so far add up.
+    sound: bool,
+}
+
+/// What is said of one frame.
+pub(crate) struct Frame {
+    /// Its page.
+    pub(crate) page: u32,
+    /// Pages of the database if it ends a transaction, or else 0.
+    pub(crate) commit: u32,
+    /// Where the content of the page begins in the WAL.
+    pub(crate) at: u64,
+    /// Whether it was written in this life of the WAL.
+    pub(crate) ours: bool,
+    /// Whether it and all before it check: SQLite reads as far.
+    pub(crate) sound: bool,
+}
+
+impl<R: Read> Frames<R> {
+    /// None if the header does not check.
+    pub(crate) fn begin(mut file: R) -> io::Result<Option<Self>> {
+        let mut header = [0; HEADER];
+        if !fill(&mut file, &mut header)? {
+            return Ok(None);
+        }
+        let (magic, page) = (word(&header, 0), word(&header, 8) as usize);
+        let big = magic & 1 == 1;
+        let sum = checksum(&header[..24], (0, 0), big);
+        let known = magic & !1 == MAGIC
+            && page.is_power_of_two()
+            && (PAGE_MIN..=PAGE_MAX).contains(&page)
+            && sum == (word(&header, 24), word(&header, 28));
+        let mut salt = [0; 8];
+        salt.copy_from_slice(&header[16..24]);
+        Ok(known.then(|| Self {
+            file,
+            salt,
+            big,
+            sum,
+            frame: vec![0; FRAME_HEADER + page],
+            next: HEADER as u64,
+            sound: true,
+        }))
+    }
+
+    /// The size of a page.
+    pub(crate) fn page_len(&self) -> usize {
+        self.frame.len() - FRAME_HEADER
+    }
+
+    /// The next frame that is there whole.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
+        if !fill(&mut self.file, &mut self.frame)? {
+            return Ok(None);
+        }
+        let frame = &self.frame;
+        let ours = frame[8..16] == self.salt;
+        if self.sound {
+            self.sum = checksum(&frame[..8], self.sum, self.big);
+            self.sum = checksum(&frame[FRAME_HEADER..], self.sum, self.big);
+            self.sound = ours && self.sum == (word(frame, 16), word(frame, 20));
+        }
+        let at = self.next + FRAME_HEADER as u64;
+        self.next += frame.len() as u64;
+        Ok(Some(Frame {
+            page: word(frame, 0),
+            commit: word(frame, 4),
+            at,
+            ours,
+            sound: self.sound,
+        }))
+    }
+}
 
 /// Why commits may be missing, if they may. Reads the file once.
 pub(crate) fn doubt(wal: &Path) -> io::Result<Option<String>> {
@@ -25,44 +109,29 @@ pub(crate) fn doubt(wal: &Path) -> io::Result<Option<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Ok(None);
     }
-    let mut file = BufReader::with_capacity(1 << 20, file);
-    let mut header = [0; HEADER];
-    if !fill(&mut file, &mut header)? {
-        return Ok(None);
-    }
-    let magic = word(&header, 0);
-    let page = word(&header, 8) as usize;
-    let big = magic & 1 == 1;
-    let mut sum = checksum(&header[..24], (0, 0), big);
-    let known = magic & !1 == MAGIC && page.is_power_of_two() && (512..=PAGE_MAX).contains(&page);
-    if !known || sum != (word(&header, 24), word(&header, 28)) {
+    let Some(mut frames) = Frames::begin(BufReader::with_capacity(1 << 20, file))? else {
         // Of a length that nothing but frames give it.
-        let rest = io::copy(&mut file, &mut io::sink())?;
-        return Ok(
-            (rest >= FRAME_HEADER as u64 + 512).then(|| "its header does not check".to_owned())
-        );
-    }
-    let salt = &header[16..24];
-    let mut frame = vec![0; FRAME_HEADER + page];
+        let has_frames = metadata.len() >= (HEADER + FRAME_HEADER + PAGE_MIN) as u64;
+        return Ok(has_frames.then(|| "its header does not check".to_owned()));
+    };
     let (mut number, mut bad) = (0_u64, None);
-    while fill(&mut file, &mut frame)? {
+    while let Some(frame) = frames.next()? {
         number += 1;
-        let ours = &frame[8..16] == salt;
-        if let Some(bad) = bad {
-            if ours && word(&frame, 4) != 0 {
+        if frame.sound {
+            continue;
+        }
+        match bad {
+            None => bad = Some(number),
+            Some(bad) if frame.ours && frame.commit != 0 => {
                 return Ok(Some(format!(
                     "frame {bad} does not check, and a commit stands behind it in frame {number}"
                 )));
             }
-            continue;
-        }
-        sum = checksum(&frame[..8], sum, big);
-        sum = checksum(&frame[FRAME_HEADER..], sum, big);
-        if !ours || sum != (word(&frame, 16), word(&frame, 20)) {
-            bad = Some(number);
+            Some(_) => {}
         }
     }
     Ok(None)
@@ -77,7 +146,8 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+/// The number in these four bytes; what is not there is 0.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     u32::from_be_bytes(word.unwrap_or_default())
 }

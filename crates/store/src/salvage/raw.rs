@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::BufReader;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::examine::beside;
+use crate::wal::{Frames, word};
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +34,6 @@ const FIRST_AT: usize = 100;
 const COLUMNS_MAX: usize = 64;
 /// The largest row: SQLite's own limit.
 const ROW_LEN_MAX: usize = 1 << 30;
-const WAL_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
 
 /// A file's pages.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Pages {
             Err(error) => return Err(error),
         };
         if let Some(wal) = &wal
-            && let Some(size) = read_wal(wal, &mut over)?
+            && let Some(size) = read_wal(wal, &mut over)
         {
             count = count.max(size);
         }
@@ -201,67 +201,24 @@ impl Pages {
 }
 
 /// Where each page's newest committed content is; the size of the database after the last commit.
-fn read_wal(wal: &File, over: &mut HashMap<u32, u64>) -> std::io::Result<Option<u32>> {
-    let mut header = [0; WAL_HEADER];
-    if wal.read_exact_at(&mut header, 0).is_err() {
-        return Ok(None);
-    }
-    let big = match word(&header, 0) {
-        0x377f_0682 => false,
-        0x377f_0683 => true,
-        _ => return Ok(None),
-    };
-    if word(&header, 8) as usize != PAGE_LEN {
-        return Ok(None);
-    }
-    let mut sum = checksum(&header[..24], (0, 0), big);
-    if sum != (word(&header, 24), word(&header, 28)) {
-        return Ok(None);
-    }
-    let salt = header[16..24].to_vec();
+fn read_wal(wal: &File, over: &mut HashMap<u32, u64>) -> Option<u32> {
+    // A sector that the disk does not give back ends it, as one that does not check.
+    let mut frames = Frames::begin(BufReader::with_capacity(1 << 20, wal))
+        .ok()
+        .flatten()
+        .filter(|frames| frames.page_len() == PAGE_LEN)?;
     let mut size = None;
     let mut pending: HashMap<u32, u64> = HashMap::new();
-    let mut at = WAL_HEADER as u64;
-    let mut frame = vec![0; FRAME_HEADER + PAGE_LEN];
-    while wal.read_exact_at(&mut frame, at).is_ok() {
-        if frame[8..16] != salt[..] {
-            break;
-        }
-        sum = checksum(&frame[..8], sum, big);
-        sum = checksum(&frame[FRAME_HEADER..], sum, big);
-        if sum != (word(&frame, 16), word(&frame, 20)) {
-            break;
-        }
-        pending.insert(word(&frame, 0), at + FRAME_HEADER as u64);
-        let commit = word(&frame, 4);
-        if commit != 0 {
+    while let Ok(Some(frame)) = frames.next()
+        && frame.sound
+    {
+        pending.insert(frame.page, frame.at);
+        if frame.commit != 0 {
             over.extend(pending.drain());
-            size = Some(commit);
+            size = Some(frame.commit);
         }
-        at += frame.len() as u64;
     }
-    Ok(size)
-}
-
-fn checksum(data: &[u8], (mut a, mut b): (u32, u32), big: bool) -> (u32, u32) {
-    for pair in data.chunks_exact(8) {
-        let number = |at: usize| {
-            let bytes = [pair[at], pair[at + 1], pair[at + 2], pair[at + 3]];
-            if big {
-                u32::from_be_bytes(bytes)
-            } else {
-                u32::from_le_bytes(bytes)
-            }
-        };
-        a = a.wrapping_add(number(0)).wrapping_add(b);
-        b = b.wrapping_add(number(4)).wrapping_add(a);
-    }
-    (a, b)
-}
-
-fn word(data: &[u8], at: usize) -> u32 {
-    let bytes = data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-    u32::from_be_bytes(bytes.unwrap_or_default())
+    size
 }
 
 fn half(data: &[u8], at: usize) -> u16 {
