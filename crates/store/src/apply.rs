@@ -9,7 +9,6 @@
 //!
 //! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
@@ -82,14 +81,14 @@ pub(crate) struct Gather {
     meta: Vec<(String, String)>,
     trim: Option<Seq>,
     /// Jobs to be removed whose rows are on pages that are broken.
-    stay: RefCell<BTreeSet<JobId>>,
+    stay: BTreeSet<JobId>,
 }
 
 impl Gather {
     /// How many jobs were found that cannot be removed. If a [`Gather::write`] fails and there is one more, the transaction can be tried again:
     /// then that one stays.
     pub(crate) fn staying(&self) -> usize {
-        self.stay.borrow().len()
+        self.stay.len()
     }
 
     /// Gathers `batches`, of which the first entry must follow `newest`.
@@ -105,7 +104,7 @@ impl Gather {
             by_id: HashMap::new(),
             meta: Vec::new(),
             trim: None,
-            stay: RefCell::default(),
+            stay: BTreeSet::new(),
         };
         for batch in batches {
             this.batch(batch)?;
@@ -217,7 +216,11 @@ impl Gather {
     }
 
     /// Writes it all inside the transaction that is open on `db`.
-    pub(crate) fn write(&self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
+    pub(crate) fn write(
+        &mut self,
+        db: &Connection,
+        blobs: &mut Blobs,
+    ) -> Result<(), rusqlite::Error> {
         if let Some(upto) = self.trim {
             match trim(db, upto) {
                 // It stays as it is then; the commit is not to be lost for that.
@@ -234,7 +237,7 @@ impl Gather {
             .filter(|delta| delta.delete)
             .map(|delta| delta.id)
         {
-            if self.stay.borrow().contains(&id) {
+            if self.stay.contains(&id) {
                 continue;
             }
             match remove(db, blobs, id) {
@@ -243,7 +246,7 @@ impl Gather {
                 Err(error) => {
                     if is_damage(&error) {
                         tracing::error!(job = %id, id = id.0, %error, "purged, but its row cannot be removed: see weir store recover");
-                        self.stay.borrow_mut().insert(id);
+                        self.stay.insert(id);
                     }
                     return Err(error);
                 }

@@ -501,7 +501,7 @@ impl Run {
 
     /// Stores the held batches, with the help of the reserve if need be; `false` = the thread must end.
     fn store(&mut self, held: &[Batch]) -> bool {
-        let gather = match Gather::new(self.newest, held) {
+        let mut gather = match Gather::new(self.newest, held) {
             Ok(gather) => gather,
             Err(misuse) => {
                 (self.on_event)(Event::Fatal(misuse.to_string()));
@@ -511,7 +511,7 @@ impl Run {
         let mut pause = RETRY_FIRST;
         let mut waited = None;
         loop {
-            match self.commit(&gather) {
+            match self.commit(&mut gather) {
                 Ok(commit_micros) => {
                     self.newest = gather.newest;
                     (self.on_event)(Event::Durable {
@@ -610,7 +610,7 @@ impl Run {
     }
 
     /// One transaction; the microseconds its COMMIT took. On an error it is rolled back.
-    fn commit(&mut self, gather: &Gather) -> Result<u64, Failure> {
+    fn commit(&mut self, gather: &mut Gather) -> Result<u64, Failure> {
         let mut wanted = self.shared.pages_max.load(Ordering::Relaxed);
         if !self.full {
             wanted -= reserve::pages(wanted);
