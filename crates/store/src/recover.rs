@@ -93,10 +93,6 @@ pub(crate) fn recover_doubted(
             why,
             "the newest entries of this store may be lost though they were told: it gets a new epoch, and cursors of the old one are refused"
         );
-        let tx = db.unchecked_transaction().map_err(refused)?;
-        raise_max_jobid(&tx, max_jobid).map_err(refused)?;
-        set_meta(&tx, KEY_EPOCH, "").map_err(refused)?;
-        tx.commit().map_err(refused)?;
     }
     let epoch = match meta
         .remove(KEY_EPOCH)
@@ -109,7 +105,12 @@ pub(crate) fn recover_doubted(
                 dir: file.to_owned(),
                 source: errno.into(),
             })?;
-            set_meta(db, KEY_EPOCH, &epoch).map_err(refused)?;
+            let tx = db.unchecked_transaction().map_err(refused)?;
+            if doubt.is_some() {
+                raise_max_jobid(&tx, max_jobid).map_err(refused)?;
+            }
+            set_meta(&tx, KEY_EPOCH, &epoch).map_err(refused)?;
+            tx.commit().map_err(refused)?;
             epoch
         }
     };
