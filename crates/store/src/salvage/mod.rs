@@ -240,15 +240,9 @@ impl Making<'_> {
             .key(KEY_FLOOR)
             .and_then(|text| text.parse().ok())
             .map_or(Seq(0), Seq);
-        let mut last = Seq(0);
-        if floor > last {
-            self.scratch.entries(Seq(0), |entry| {
-                last = last.max(entry.seq);
-                Ok(())
-            })?;
-        }
         // A floor above all that there is says nothing.
-        self.extent(if floor > last { Seq(0) } else { floor })?;
+        let known = floor <= self.scratch.newest()?;
+        self.extent(if known { floor } else { Seq(0) })?;
         self.jobs(db, progress)?;
         let named = self.purge_entries();
         self.log(db, &named, progress)?;

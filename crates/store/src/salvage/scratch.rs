@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::raw::{Pages, Value};
 use super::{Keys, Lines};
 use crate::check::Progress;
-use crate::rows::{id_from_sql, id_to_sql, parse_lines, seq_to_sql};
+use crate::rows::{id_from_sql, id_to_sql, parse_lines, seq_from_sql, seq_to_sql};
 
 const TABLES: &str = "
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
@@ -171,6 +171,15 @@ impl Scratch {
                 .keys
                 .keys()
                 .any(|key| key.starts_with(crate::recover::KEY_PREFIX)))
+    }
+
+    /// The newest seq that an entry was found of; 0 = there is none.
+    pub(crate) fn newest(&self) -> Result<Seq, rusqlite::Error> {
+        self.db
+            .query_row("SELECT max(seq) FROM entry", [], |row| {
+                row.get::<_, Option<i64>>(0)
+            })
+            .map(|newest| newest.map_or(Seq(0), seq_from_sql))
     }
 
     /// All entries after `after`, in order.
