@@ -29,7 +29,7 @@ use crate::examine::{beside, examine};
 use crate::jobrow::object;
 use crate::lock::DirLock;
 use crate::recover::{
-    KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, KEY_PREFIX, new_epoch, open_error, set_meta,
+    KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, KEY_PREFIX, new_epoch, open_error, set_meta, was_given,
 };
 use crate::rows::{Text, id_to_sql, seq_to_sql};
 use crate::schema;
@@ -484,9 +484,14 @@ impl Making<'_> {
             .key(KEY_MAX_JOBID)
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
-        let lost = self.done.lost_jobs.iter().map(|(id, _)| id.0);
-        let purged = self.purged.iter().map(|id| id.0);
-        let max = lost.chain(purged).fold(known, u64::max);
+        let lost = self.done.lost_jobs.iter().map(|(id, _)| *id);
+        let mut max = known;
+        for id in lost.chain(self.purged.iter().copied()) {
+            // What a damaged row is called was given to nobody.
+            if id.0 > max && (was_given(id, &[]) || !self.scratch.lines(id)?.is_empty()) {
+                max = id.0;
+            }
+        }
         if max > 0 {
             set_meta(db, KEY_MAX_JOBID, &max.to_string())?;
         }

@@ -273,3 +273,24 @@ fn fault_a_copy_that_is_recovered_before_its_first_start_has_an_epoch_of_its_own
     assert_eq!(World::open(copy.path()).recovered.epoch, done.epoch);
     drop(world);
 }
+
+#[test]
+fn fault_a_damaged_row_of_a_huge_id_does_not_use_up_the_ids() {
+    let (dir, world) = whole(20);
+    world.writer.close().unwrap();
+    let db = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    // As SQLite has the largest id.
+    db.execute("UPDATE job SET id = -1 WHERE id = 20", [])
+        .unwrap();
+    drop(db);
+    let done = recover(dir.path());
+    let lost: Vec<_> = done.lost_jobs.iter().map(|(id, _)| id.0).collect();
+    assert!(lost.contains(&u64::MAX), "{lost:?}");
+    for _ in 0..2 {
+        let world = World::open(dir.path());
+        assert_eq!(world.recovered.max_jobid, JobId(20));
+        world.writer.close().unwrap();
+        // The purge entry that names it counts no more than its row.
+        recover(dir.path());
+    }
+}
