@@ -10,7 +10,7 @@
 //! directory in use, a store of a newer schema). An instance that was ready has proved that it can be started, so there a few more attempts
 //! are made. Any other end, however often, is never given up on. Each daemon is a process group of its own, so ctrl-C reaches only us.
 //! [`layout`] looks at what is in the directory, [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an
-//! instance answers, [`processes`] when one that others keep has ended.
+//! instance answers, [`report`] what is said of an end, [`processes`] when one that others keep has ended.
 //!
 //! Left to others: what a daemon does, and everything about jobs.
 
@@ -19,15 +19,13 @@ pub mod daemon;
 pub mod layout;
 pub mod processes;
 pub mod ready;
+pub mod report;
 
 use crate::backoff::Backoff;
-use crate::output::complain;
-use crate::when;
-use anyhow::bail;
 use daemon::Daemon;
 use protocol::shutdown::STATUS_SHUT_DOWN;
+use report::{Ends, Report};
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use tokio::process::Child;
@@ -40,104 +38,10 @@ const STATUSES_REFUSED: [i32; 3] = [2, 75, 78];
 const REFUSALS_MAX: u32 = 5;
 /// A daemon that ran so long is well: the next restart is quick again.
 const WELL_AFTER: Duration = Duration::from_secs(10);
-/// So many ends without being well in between, and it is said where to look.
-const ENDS_TOLD: u32 = 5;
 /// How long a process may take to be gone once it was killed; one that hangs in the kernel is left to it.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Reports not yet read.
 const REPORTS_MAX: usize = 64;
-
-/// Something happened to a daemon.
-#[derive(Debug)]
-pub enum Report {
-    /// It ended and is started again after this wait.
-    Ended {
-        /// Its name.
-        name: &'static str,
-        /// How it ended.
-        how: String,
-        /// What it said last, if anything.
-        said: Option<String>,
-        /// When it is started again.
-        again_in: Duration,
-        /// How often it has ended of late.
-        ends: Ends,
-    },
-    /// It refuses to start, or cannot be started at all, and is not started again.
-    Final {
-        /// Its name.
-        name: &'static str,
-        /// What it said last, or why it cannot be started.
-        said: String,
-        /// How often it was tried, if the instance was ready before.
-        ends: Option<Ends>,
-    },
-    /// The job-manager ended because the instance was asked to shut down.
-    ShutDown,
-}
-
-/// Ends of a daemon that was not well in between.
-#[derive(Debug)]
-pub struct Ends {
-    /// How many.
-    pub count: u32,
-    /// Since the first of them.
-    pub within: Duration,
-    /// Its log.
-    pub log: PathBuf,
-}
-
-impl Report {
-    /// Says it on standard error, if there is something to go on after.
-    ///
-    /// # Errors
-    /// A daemon that is given up on; an instance that was shut down.
-    pub fn tell(self) -> anyhow::Result<()> {
-        match self {
-            Self::Ended {
-                name,
-                how,
-                said,
-                again_in,
-                ends,
-            } => {
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
-                let often = if ends.count >= ENDS_TOLD {
-                    format!(
-                        " (it has ended {} times in {}; its log is {})",
-                        ends.count,
-                        when::human(ends.within.as_secs_f64()),
-                        ends.log.display()
-                    )
-                } else {
-                    String::new()
-                };
-                complain(&format!(
-                    "start: {name} {how}, starting it again in {}{often}{said}",
-                    when::human(again_in.as_secs_f64())
-                ));
-                Ok(())
-            }
-            Self::Final {
-                name,
-                said,
-                ends: None,
-            } => bail!("{name}: {said}"),
-            Self::Final {
-                name,
-                said,
-                ends: Some(ends),
-            } => bail!(
-                "giving up: {name} cannot be started again, {} attempts in {}: {said}; mend that and start the instance again, jobs that run go on meanwhile; \
-                 its log is {}",
-                ends.count,
-                when::human(ends.within.as_secs_f64()),
-                ends.log.display()
-            ),
-            Self::ShutDown => bail!("the instance was shut down"),
-        }
-    }
-}
 
 /// What the task of a daemon is to do with it. In this order: none is ever taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -406,6 +310,7 @@ fn how(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::report::ENDS_TOLD;
     use super::*;
     use std::path::Path;
 

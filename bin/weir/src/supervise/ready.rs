@@ -3,8 +3,9 @@
 //! No wait is silent: after some seconds it is said for whom, and what that one said last. On a full disk the engine is not heard until there
 //! is room; that is said at once, and waited for without an end.
 
+use super::Supervisor;
 use super::daemon::Daemon;
-use super::{Ends, Report, Supervisor};
+use super::report::{Ends, Report};
 use crate::connect::Session;
 use crate::output::complain;
 use crate::uri::Place;
