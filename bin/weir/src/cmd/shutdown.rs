@@ -60,15 +60,16 @@ EXAMPLES
 SIGTERM or ctrl-C to 'weir start' itself stops the daemons at once and lets the jobs run on.
 
 JSON
-  {\"shut_down\":bool,\"waiting\":N,\"jobs\":[{\"id\",\"f58\",\"name\"}…],\"elapsed\":seconds}
-  waiting: jobs that still run; jobs: the first of them
+  {\"shut_down\":bool,\"waiting\":N|null,\"jobs\":[{\"id\",\"f58\",\"name\"}…],\"elapsed\":seconds|null}
+  waiting: jobs that still run; jobs: the first of them. null: with --now, a job-manager
+  that did not answer; 'weir start' was told to stop
 
 EXIT STATUS
   0    the instance has ended, and no job runs
   1    no instance, no right to it, or a process that does not end; with --now also when
        jobs are left that have not ended
   124  --timeout passed first (without --now): it was taken back
-  130  interrupted: it was taken back")]
+  130  interrupted: it was taken back, or the line says that the instance is ending")]
 pub struct Args {
     /// Longest time to wait for jobs to end [default: no limit; with --now 30s]
     #[arg(short, long, value_name = "FSD", value_parser = when::finite, allow_hyphen_values = true)]

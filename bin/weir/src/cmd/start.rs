@@ -40,8 +40,8 @@ const STATUS_NOT_EXECUTABLE: u8 = 126;
 ///
 /// Runs weir-job-manager, weir-job-info and weir-job-runner and restarts one that dies. Without a command it stays in the
 /// foreground and says what to type next. SIGTERM or ctrl-C stops the daemons and leaves the jobs: they go on and are found
-/// again at the next start on the same state directory. A daemon that takes too long is killed, after 20 seconds or at the second
-/// signal. 'weir shutdown' waits for the jobs first.
+/// again at the next start on the same state directory. A daemon that takes too long is killed: after 10 seconds, the job-manager
+/// after 20, all at the second signal. 'weir shutdown' waits for the jobs first.
 ///
 /// With a command a private instance is started in a directory of its own (unless --statedir is given), the command runs with
 /// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed.

@@ -61,7 +61,7 @@ EXIT STATUS
   0  the store is sound
   1  it cannot be looked at: not there, not readable, of a newer release
   2  the command line is wrong
-  3  damage was found; all of it is named")]
+  3  damage was found; of each kind a thousand are named, 'more' counts the rest")]
 pub struct Check {
     #[command(flatten)]
     which: Which,
