@@ -68,9 +68,11 @@ test_expect_success 'nor is one that comes while the one before is stopping' '
 '
 
 test_expect_success 'a job-manager that does not end with its supervisor is named, and what to do' '
-	weir-job-manager --statedir="$PWD/state" --stop-with-parent 2>manager.log &
+	: >manager.log &&
+	{ weir-job-manager --statedir="$PWD/state" --stop-with-parent 2>>manager.log & } &&
 	manager=$! &&
 	test_when_finished "kill -KILL $manager 2>/dev/null; :" &&
+	timeout 60 tail --pid=$manager -n +1 -f manager.log | grep -q -m 1 "ready socket=" &&
 	WEIR_URI=local://$PWD/state/socket weir ping -c 1 job-manager &&
 	test_expect_code 1 weir start --statedir="$PWD/state" 2>refused &&
 	grep "waiting for weir-job-manager, process $manager" refused &&
