@@ -482,7 +482,9 @@ impl Making<'_> {
         }
         let known = self
             .key(KEY_MAX_JOBID)
-            .and_then(|text| text.parse().ok())
+            .and_then(|text| text.parse::<u64>().ok())
+            // Behind this one there would be none.
+            .filter(|id| *id < u64::MAX - 1)
             .unwrap_or(0);
         let lost = self.done.lost_jobs.iter().map(|(id, _)| *id);
         let mut max = known;

@@ -294,3 +294,19 @@ fn fault_a_damaged_row_of_a_huge_id_does_not_use_up_the_ids() {
         recover(dir.path());
     }
 }
+
+#[test]
+fn fault_a_largest_id_behind_which_there_is_none_is_not_kept() {
+    let (dir, world) = whole(20);
+    world.writer.close().unwrap();
+    let db = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    let key = "INSERT OR REPLACE INTO meta (key, value) VALUES ('store.max_jobid', ?1)";
+    db.execute(key, [u64::MAX.to_string()]).unwrap();
+    drop(db);
+    let report = check(&dir.path().join(FILE_NAME), &mut |_, _, _| {}).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    recover(dir.path());
+    let world = World::open(dir.path());
+    assert_eq!(world.recovered.max_jobid, JobId(20));
+    world.writer.close().unwrap();
+}
