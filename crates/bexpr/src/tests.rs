@@ -1,0 +1,4 @@
+//! The language as clients use it, and its laws.
+
+mod cases;
+mod laws;
