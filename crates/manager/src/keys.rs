@@ -219,8 +219,35 @@ impl Manager {
     }
 }
 
-/// Whether two jobspecs say the same, however they are written.
+/// Whether two jobspecs say the same, however they are written. Resource limits come from the shell in which somebody typed, as the
+/// environment does (which is not there): they are not compared.
 fn same(one: &[u8], other: &[u8]) -> bool {
-    let value = |json| serde_json::from_slice::<Value>(json).ok();
+    let value = |json| {
+        let mut value = serde_json::from_slice::<Value>(json).ok()?;
+        if let Some(Value::Object(options)) = value.pointer_mut("/attributes/system/shell/options")
+        {
+            options.remove("rlimit");
+        }
+        Some(value)
+    };
     one == other || value(one).is_some_and(|one| Some(one) == value(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn fault_a_key_is_known_from_a_shell_with_other_limits() {
+        let spec = |limits: &str, command: &str| {
+            format!(
+                r#"{{"tasks":[{{"command":["{command}"]}}],"attributes":{{"system":{{"shell":{{"options":{{{limits}"a":1}}}}}}}}}}"#
+            )
+        };
+        let (bare, limited) = (spec("", "x"), spec(r#""rlimit":{"core":0},"#, "x"));
+        assert!(same(bare.as_bytes(), limited.as_bytes()));
+        let other = spec(r#""rlimit":{"core":0},"#, "y");
+        assert!(!same(limited.as_bytes(), other.as_bytes()));
+        assert!(!same(b"no json", limited.as_bytes()));
+    }
 }
