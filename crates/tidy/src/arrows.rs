@@ -1,17 +1,19 @@
 //! Which crate may use which: read from the `[dependencies]` of each manifest.
 //!
-//! `wire, job ← protocol ← manager, info · wire ← router · job ← journal, store, sched, info · wire ← rpc · all ← bin`
+//! `wire, job ← protocol ← manager, info · wire ← router · job ← journal, store, sched, info · info, bexpr ← views · wire ← rpc · all ← bin`
 
 use crate::{Finding, Findings, PURE};
 
 /// A crate of `crates/`, and the crates of this workspace it may use.
-pub const ARROWS: [(&str, &[&str]); 18] = [
+pub const ARROWS: [(&str, &[&str]); 20] = [
     ("wire", &[]),
     ("job", &[]),
     ("protocol", &["wire", "job"]),
     ("router", &["wire"]),
     ("manager", &["wire", "job", "protocol"]),
     ("info", &["wire", "job", "protocol"]),
+    ("bexpr", &[]),
+    ("views", &["job", "info", "bexpr"]),
     ("journal", &["job"]),
     ("sched", &["job"]),
     ("store", &["job"]),
@@ -21,7 +23,9 @@ pub const ARROWS: [(&str, &[&str]); 18] = [
     ("tidy", &[]),
     (
         "fuzzed",
-        &["wire", "job", "protocol", "router", "manager", "info"],
+        &[
+            "wire", "job", "protocol", "router", "manager", "info", "bexpr",
+        ],
     ),
     ("sim-io", &["wire", "job", "store"]),
     (
