@@ -3,12 +3,14 @@
 //! An event this crate does not know is kept whole ([`EventKind::Other`]). JSON in and out is in
 //! `read.rs` and `write.rs`; what an event does to a job is in [`crate::transition`].
 
+mod alloc;
 mod name;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use alloc::{ALLOC_REASON_BYTES_MAX, ALLOC_REPORTS_MAX, AllocReport, AllocStatus};
 pub use name::EventName;
 pub(crate) use read::name_of;
 pub use read::{EventError, SEVERITY_MAX};
@@ -146,6 +148,11 @@ pub enum EventKind {
         /// Their names.
         flags: Vec<String>,
     },
+    /// Allocations whose status is not what the job's other events imply.
+    AllocStatus {
+        /// What holds for which ranks, in the order it was said.
+        allocs: Vec<AllocReport>,
+    },
     /// An event this crate has no name for, `debug.*` among them.
     Other {
         /// Its name.
@@ -214,6 +221,7 @@ impl EventKind {
             EventKind::Memo { .. } => EventName::Memo,
             EventKind::Annotations { .. } => EventName::Annotations,
             EventKind::SetFlags { .. } => EventName::SetFlags,
+            EventKind::AllocStatus { .. } => EventName::AllocStatus,
             EventKind::Other { name, .. } => EventName::Other(Arc::clone(name)),
         }
     }

@@ -219,6 +219,67 @@ impl Idset {
         Idset { ranges }
     }
 
+    /// The ids of this set that are not in the other, in one pass.
+    #[must_use]
+    pub fn difference(&self, other: &Idset) -> Idset {
+        let mut ranges = Vec::new();
+        let mut holes = other.ranges.iter().peekable();
+        for &(first, last) in &self.ranges {
+            // From here on nothing of the range is decided; `None` when all of it is.
+            let mut from = Some(first);
+            while let Some(&&(hole_first, hole_last)) = holes.peek() {
+                if hole_first > last {
+                    break;
+                }
+                if let Some(at) = from.filter(|&at| at < hole_first) {
+                    ranges.push((at, hole_first - 1));
+                }
+                if hole_last >= last {
+                    from = None;
+                    break;
+                }
+                from = from.map(|at| at.max(hole_last + 1));
+                holes.next();
+            }
+            if let Some(at) = from {
+                ranges.push((at, last));
+            }
+        }
+        Idset { ranges }
+    }
+
+    /// The ids that both have, in one pass.
+    #[must_use]
+    pub fn intersection(&self, other: &Idset) -> Idset {
+        let mut ranges = Vec::new();
+        let (mut left, mut right) = (
+            self.ranges.iter().peekable(),
+            other.ranges.iter().peekable(),
+        );
+        while let (Some(&&a), Some(&&b)) = (left.peek(), right.peek()) {
+            let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+            if first <= last {
+                ranges.push((first, last));
+            }
+            if a.1 < b.1 {
+                left.next();
+            } else {
+                right.next();
+            }
+        }
+        Idset { ranges }
+    }
+
+    /// Whether the other has all ids of this one.
+    #[must_use]
+    pub fn is_subset(&self, other: &Idset) -> bool {
+        self.ranges.iter().all(|&(first, last)| {
+            let at = other.ranges.partition_point(|&(_, end)| end < last);
+            let over = other.ranges.get(at);
+            over.is_some_and(|&(start, _)| start <= first)
+        })
+    }
+
     /// The ranges, ascending, both ends included.
     #[must_use]
     pub fn ranges(&self) -> &[(u32, u32)] {
@@ -415,7 +476,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_set(ids in prop::collection::vec(0u32..64, 0..40), other in prop::collection::vec(0u32..64, 0..8)) {
+        fn behaves_as_a_set(ids in prop::collection::vec(0u32..64, 0..40), other in prop::collection::vec(0u32..64, 0..40)) {
             let mut model = BTreeSet::new();
             let mut set = Idset::new();
             for id in ids {
@@ -433,6 +494,15 @@ mod tests {
             prop_assert_eq!(set.to_string().parse::<Idset>().unwrap(), set.clone());
             let other_set: Idset = other.iter().copied().collect();
             prop_assert_eq!(set.intersects(&other_set), other.iter().any(|id| model.contains(id)));
+            let others: BTreeSet<u32> = other.iter().copied().collect();
+            let difference = set.difference(&other_set);
+            prop_assert!(difference.iter().eq(model.difference(&others).copied()));
+            prop_assert_eq!(&difference, &difference.iter().collect());
+            let shared = set.intersection(&other_set);
+            prop_assert!(shared.iter().eq(model.intersection(&others).copied()));
+            prop_assert_eq!(&shared, &shared.iter().collect());
+            prop_assert_eq!(set.is_subset(&other_set), model.is_subset(&others));
+            prop_assert!(shared.is_subset(&set) && difference.is_subset(&set));
             let both: BTreeSet<u32> = model.iter().chain(&other).copied().collect();
             prop_assert!(set.union(&other_set).iter().eq(both.iter().copied()));
         }

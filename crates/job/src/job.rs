@@ -5,6 +5,7 @@
 //! The jobspec, R and anything a daemon plans for a job are not here.
 
 use crate::Map;
+use crate::allocs::Allocs;
 use crate::event::{Event, EventKind};
 use crate::id::JobId;
 use crate::priority::{Priority, Urgency};
@@ -46,6 +47,8 @@ pub struct JobFields {
     pub dependencies: Option<Box<Dependencies>>,
     /// What the scheduler says, and memos under `user`; never empty.
     pub annotations: Option<Box<Map>>,
+    /// What was said of single allocations; none as long as the job's other events say it all.
+    pub allocs: Option<Box<Allocs>>,
     /// What the queue is ordered by; none before SCHED and while back in PRIORITY.
     pub priority: Option<Priority>,
     /// The wait status of `finish`.
@@ -140,6 +143,7 @@ impl Job {
             exception: None,
             dependencies: None,
             annotations: None,
+            allocs: None,
             priority: None,
             finish_status: None,
             userid: *userid,

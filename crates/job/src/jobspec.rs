@@ -21,12 +21,18 @@ mod shell;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod weir;
 
 pub use error::JobspecError;
 pub use resources::COUNT_MAX;
 pub use shell::{FileSpec, PerResource, Shell};
+pub use weir::{
+    Dispatch, JobType, META_KEY_BYTES_MAX, META_KEYS_MAX, META_VALUES_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    Parameterized, Payload, Weir, is_meta_key, meta_variables,
+};
 
 use crate::Map;
+use crate::id::JobId;
 use bytes::Bytes;
 use error::{Found, Path};
 use serde_json::Value;
@@ -71,6 +77,8 @@ pub struct Jobspec {
     pub dependencies: Vec<Dependency>,
     /// Which nodes will do (RFC 31).
     pub constraints: Option<Value>,
+    /// What kind of job it is, if it is not an ordinary one.
+    pub weir: Option<Box<Weir>>,
 }
 
 /// The part of a jobspec that only the executor wants.
@@ -145,6 +153,22 @@ impl Jobspec {
         } else {
             Some(self.nslots.saturating_mul(self.cores_per_slot))
         }
+    }
+
+    /// What kind of job it is.
+    #[must_use]
+    pub fn job_type(&self) -> JobType {
+        match self.weir.as_deref() {
+            Some(weir) if weir.parameterized.is_some() => JobType::Parameterized,
+            Some(weir) if weir.sysbatch => JobType::Sysbatch,
+            _ => JobType::Batch,
+        }
+    }
+
+    /// What it was dispatched from.
+    #[must_use]
+    pub fn parent(&self) -> Option<JobId> {
+        self.weir.as_ref()?.parent
     }
 
     /// How many nodes, if it says so.
@@ -255,6 +279,7 @@ fn read(tree: &Tree<'_>) -> Result<Jobspec, JobspecError> {
         bank: system.text("bank")?.map(str::to_owned),
         dependencies: read_dependencies(&system)?,
         constraints,
+        weir: weir::read(&root, &system, resources.nslots, resources.nodes)?,
     })
 }
 

@@ -32,6 +32,7 @@
 //! memo               = = = = = = -
 //! annotations        = = = = = = -
 //! set-flags          = = = = = = -
+//! alloc-status       - - - - = = -   resources
 //! any other          = = = = = = -
 //! ```
 //!
@@ -41,6 +42,7 @@
 use crate::annotations::{merge, merge_memo};
 use crate::event::{Event, EventKind, EventName, ExceptionEvent};
 use crate::job::{Dependencies, Exception, Job, JobFields};
+use crate::seq::Seq;
 use crate::state::{JobFlags, State};
 use crate::time::MaybeTimestamp;
 use std::ops::{BitOr, BitOrAssign};
@@ -101,6 +103,8 @@ impl Changed {
     pub const HOLDS: Changed = Changed(1 << 11);
     /// The job is to be forgotten.
     pub const ERASED: Changed = Changed(1 << 12);
+    /// What was said of single allocations.
+    pub const ALLOCS: Changed = Changed(1 << 13);
 
     /// Whether all of `other` changed.
     #[must_use]
@@ -198,6 +202,13 @@ pub enum Refused {
 /// # Errors
 /// [`Invalid`]: the event does not fit, by the table above. The job is then unchanged.
 pub fn apply(job: &mut Job, event: &Event) -> Result<Change, Invalid> {
+    apply_at(job, event, Seq(0))
+}
+
+/// [`apply`], and what an `alloc-status` says remembers the place among all entries that the event has.
+/// # Errors
+/// As [`apply`].
+pub fn apply_at(job: &mut Job, event: &Event, seq: Seq) -> Result<Change, Invalid> {
     let from = job.state;
     let to = next_state(job, &event.kind).map_err(|reason| Invalid {
         event: event.name(),
@@ -205,7 +216,7 @@ pub fn apply(job: &mut Job, event: &Event) -> Result<Change, Invalid> {
         reason,
     })?;
     let fields = &mut job.fields;
-    let mut changed = take_effect(fields, &event.kind);
+    let mut changed = take_effect(fields, event, seq);
     if to != from {
         fields.state = to;
         changed |= Changed::STATE;
@@ -234,6 +245,13 @@ impl Job {
     /// As [`apply`].
     pub fn apply(&mut self, event: &Event) -> Result<Change, Invalid> {
         apply(self, event)
+    }
+
+    /// [`apply_at`], as a method.
+    /// # Errors
+    /// As [`apply`].
+    pub fn apply_at(&mut self, event: &Event, seq: Seq) -> Result<Change, Invalid> {
+        apply_at(self, event, seq)
     }
 }
 
@@ -346,6 +364,11 @@ fn next_state(job: &JobFields, kind: &EventKind) -> Result<State, Refused> {
             unless(job.prologs > 0 || job.epilogs > 0, Refused::Held)?;
             Ok(Inactive)
         }
+        EventKind::AllocStatus { .. } => {
+            within(now, &[Run, Cleanup])?;
+            unless(!job.has_resources, Refused::NoResources)?;
+            Ok(now)
+        }
         EventKind::Memo { .. }
         | EventKind::Annotations { .. }
         | EventKind::SetFlags { .. }
@@ -366,8 +389,8 @@ fn unless(wrong: bool, reason: Refused) -> Result<(), Refused> {
 }
 
 /// What the event does beside the state; it was found to fit.
-fn take_effect(job: &mut JobFields, kind: &EventKind) -> Changed {
-    match kind {
+fn take_effect(job: &mut JobFields, event: &Event, seq: Seq) -> Changed {
+    match &event.kind {
         EventKind::Submit { .. }
         | EventKind::Validate
         | EventKind::Depend
@@ -455,6 +478,11 @@ fn take_effect(job: &mut JobFields, kind: &EventKind) -> Changed {
             let named = flags.iter().filter_map(|name| JobFlags::named(name));
             job.flags = named.fold(job.flags, |all, flag| all | flag);
             Changed::FLAGS
+        }
+        EventKind::AllocStatus { allocs } => {
+            let said = job.allocs.get_or_insert_with(Box::default);
+            said.take(seq, event.timestamp, allocs);
+            Changed::ALLOCS
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Every marked block of `rfc/2_job.md` is checked here, line by line: the page and the code cannot part.
 
 use bytes::Bytes;
+use job::jobspec::JobType;
 use job::{Entry, Event, Fsd, Hostlist, Idset, JobId, Jobspec, R};
 use serde_json::Value;
 
@@ -46,8 +47,12 @@ fn every_block_of_the_page_is_read_by_a_test() {
         "entries",
         "native",
         "jobspec",
+        "jobspec-weir",
         "jobspec-refused",
         "r",
+        "alloc-statuses",
+        "resource-log",
+        "resources",
         "idset",
         "idset-refused",
         "hostlist",
@@ -204,13 +209,106 @@ fn the_jobspec_and_what_is_derived_from_it() {
 }
 
 #[test]
+fn kinds_of_jobs() {
+    let good: Value = serde_json::from_str(block("jobspec")[0]).unwrap();
+    let read = |weir: &str| {
+        let mut jobspec = good.clone();
+        jobspec["resources"] = jobspec["resources"][0]["with"].clone();
+        jobspec["resources"][0]["count"] = 1.into();
+        jobspec["attributes"]["system"]["weir"] = serde_json::from_str(weir).unwrap();
+        Jobspec::parse(jobspec.to_string().as_bytes()).unwrap()
+    };
+    let all: Vec<Jobspec> = block("jobspec-weir").into_iter().map(read).collect();
+    let types: Vec<JobType> = all.iter().map(Jobspec::job_type).collect();
+    use JobType::{Batch, Parameterized, Sysbatch};
+    assert_eq!(
+        types,
+        [Batch, Sysbatch, Parameterized, Parameterized, Batch]
+    );
+    let weir = all[3].weir.as_ref().unwrap();
+    let rules = weir.parameterized.as_ref().unwrap();
+    assert!(weir.sysbatch && rules.payload == job::jobspec::Payload::Required);
+    assert_eq!(
+        (&rules.meta_required[..], &rules.meta_optional[..]),
+        (
+            &["who".to_owned(), "when".to_owned()][..],
+            &["note".to_owned()][..]
+        )
+    );
+    let dispatch = all[4].weir.as_ref().unwrap().dispatch.as_ref().unwrap();
+    assert_eq!(all[4].parent(), Some(JobId(1234)));
+    assert_eq!(dispatch.meta, [("who".to_owned(), "me".to_owned())]);
+    assert_eq!(dispatch.payload.as_deref(), Some(&b"hello"[..]));
+    assert_eq!(
+        job::jobspec::meta_variables("a-b.C"),
+        ["WEIR_META_A_B_C", "NOMAD_META_A_B_C"]
+    );
+}
+
+#[test]
+fn allocations_by_what_was_said_and_implied() {
+    let parse = |json: &str| Event::parse(json.as_bytes()).unwrap();
+    let life = [
+        r#"{"timestamp":1.0,"name":"submit","context":{"userid":1,"urgency":16,"flags":0}}"#,
+        r#"{"timestamp":1.0,"name":"validate"}"#,
+        r#"{"timestamp":1.0,"name":"depend"}"#,
+        r#"{"timestamp":1.0,"name":"priority","context":{"priority":16}}"#,
+        r#"{"timestamp":1.0,"name":"alloc"}"#,
+        r#"{"timestamp":1.0,"name":"start"}"#,
+    ];
+    let mut job = job::Job::new(JobId(1), &parse(life[0])).unwrap();
+    for json in life[1..].iter().copied().chain(block("alloc-statuses")) {
+        let _ = job.apply(&parse(json)).unwrap();
+    }
+    let status = |rank| job::allocs::at(&job, rank).unwrap().status.as_str();
+    let said = format!(
+        "leaves rank 0 {}, 1 {}, 2 {}, 3 {}.",
+        status(0),
+        status(1),
+        status(2),
+        status(3)
+    );
+    assert!(PAGE.contains(&said), "{said}");
+}
+
+#[test]
+fn the_resource_log_and_the_state_it_makes() {
+    let mut resources = job::Resources::new();
+    for (at, json) in block("resource-log").into_iter().enumerate() {
+        let event = Event::parse(json.as_bytes()).unwrap();
+        let what = job::ResourceEvent::read(&event).unwrap().unwrap();
+        let define = resources.define().cloned();
+        let posted = what.to_event(event.timestamp, define.as_deref());
+        assert_eq!(String::from_utf8_lossy(&posted.to_json()), json);
+        let _ = resources.apply(job::Seq(at as u64 + 12), &event).unwrap();
+    }
+    let json = block("resources")[0];
+    assert_eq!(String::from_utf8_lossy(&resources.to_json()), json);
+    assert_eq!(
+        job::Resources::from_json(json.as_bytes()).unwrap(),
+        resources
+    );
+}
+
+#[test]
 fn jobspecs_refused_by_field() {
     let good: Value = serde_json::from_str(block("jobspec")[0]).unwrap();
     let lines = block("jobspec-refused");
     for pair in lines.chunks(2) {
         let mut jobspec = good.clone();
         if let Some((pointer, value)) = pair[0].split_once(" = ") {
-            *jobspec.pointer_mut(pointer).unwrap() = serde_json::from_str(value).unwrap();
+            let value: Value = serde_json::from_str(value).unwrap();
+            match jobspec.pointer_mut(pointer) {
+                Some(place) => *place = value,
+                None => {
+                    let (parent, key) = pointer.rsplit_once('/').unwrap();
+                    let parent = jobspec.pointer_mut(parent).unwrap();
+                    parent
+                        .as_object_mut()
+                        .unwrap()
+                        .insert(key.to_owned(), value);
+                }
+            }
         } else {
             let pointer = pair[0].strip_suffix(" removed").unwrap();
             let (parent, key) = pointer.rsplit_once('/').unwrap();

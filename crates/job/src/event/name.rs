@@ -73,6 +73,7 @@ names! {
     Memo = 22 "memo",
     Annotations = 23 "annotations",
     SetFlags = 24 "set-flags",
+    AllocStatus = 25 "alloc-status",
 }
 
 impl fmt::Display for EventName {

@@ -1,7 +1,7 @@
 //! JSON into an event. A known name must have the context RFC 21 gives it; keys beyond that are
 //! ignored; an unknown name keeps its context as it is. No input makes this panic.
 
-use super::{Event, EventKind, EventName, ExceptionEvent};
+use super::{AllocReport, Event, EventKind, EventName, ExceptionEvent, alloc};
 use crate::Map;
 use crate::json::clip;
 use crate::priority::{Priority, Urgency};
@@ -136,6 +136,12 @@ struct Release {
 #[derive(Deserialize)]
 struct SetFlags {
     flags: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct AllocStatuses {
+    #[serde(deserialize_with = "alloc::read_all")]
+    allocs: Vec<AllocReport>,
 }
 
 fn version_one() -> u32 {
@@ -288,6 +294,9 @@ fn kind(raw: &Raw<'_>) -> Result<EventKind, EventError> {
         },
         EventName::SetFlags => EventKind::SetFlags {
             flags: context::<SetFlags>(raw)?.flags,
+        },
+        EventName::AllocStatus => EventKind::AllocStatus {
+            allocs: context::<AllocStatuses>(raw)?.allocs,
         },
         EventName::Other(name) => {
             let context = if raw.context.is_none() {

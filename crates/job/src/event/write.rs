@@ -136,6 +136,16 @@ impl EventKind {
                 push_value(buf, flags);
                 buf.push(b'}');
             }
+            EventKind::AllocStatus { allocs } => {
+                buf.extend_from_slice(b"{\"allocs\":[");
+                for (at, report) in allocs.iter().enumerate() {
+                    if at > 0 {
+                        buf.push(b',');
+                    }
+                    report.write(buf);
+                }
+                buf.extend_from_slice(b"]}");
+            }
             EventKind::JobspecUpdate { updates: object } | EventKind::Memo { memo: object } => {
                 whole(buf, object);
             }

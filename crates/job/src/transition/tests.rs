@@ -4,7 +4,9 @@
 //! the doc of the module must be the same, cell by cell.
 
 use super::*;
+use crate::event::{AllocReport, AllocStatus};
 use crate::id::JobId;
+use crate::idset::Idset;
 use crate::priority::{Priority, Urgency};
 use crate::state::JobResult;
 use crate::time::Timestamp;
@@ -184,6 +186,15 @@ fn events() -> Vec<(&'static str, EventKind)> {
             "set-flags",
             EventKind::SetFlags {
                 flags: vec![text("debug"), text("unheard-of")],
+            },
+        ),
+        (
+            "alloc-status",
+            EventKind::AllocStatus {
+                allocs: vec![AllocReport::new(
+                    Idset::from_range(0, 3),
+                    AllocStatus::Failed,
+                )],
             },
         ),
         (
