@@ -21,7 +21,7 @@ use crate::request::Request;
 pub(crate) enum Reservation {
     /// At `start_s`; `then` is what is free at that moment, the head's own part still in it.
     At { start_s: f64, then: Free },
-    /// Only after a job without a known end, or a node that is down.
+    /// Only after a job without a known end, or when a node that is down is back. (One that is drained is waited for by nobody here.)
     Unknown,
 }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! set         the cores or GPUs of one node
-//! pool        nodes, what is free, the search for a place
+//! pool        nodes, which of them are ready, what is free, the search for a place
 //! request     what a job asks for        constraint  which nodes it may use
 //! order       who is next                backfill    who may go before the one at the head
 //! sched       the state machine          rset        grants as R version 1
@@ -28,6 +28,6 @@ mod tests;
 
 pub use constraint::{CONSTRAINT_DEPTH_MAX, Constraint, ConstraintError};
 pub use pool::{Grant, NodeGrant, NodeSpec};
-pub use request::{Request, RequestError};
+pub use request::{Request, RequestError, Spread};
 pub use sched::{Action, Counters, Input, Sched};
 pub use set::{ID_MAX, Set};

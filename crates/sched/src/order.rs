@@ -58,11 +58,14 @@ impl Queue {
         }
     }
 
-    /// The first job.
-    pub(crate) fn head_mut(&mut self) -> Option<&mut Waiting> {
+    /// The first job of those that are in line.
+    pub(crate) fn first_mut(
+        &mut self,
+        is_in_line: impl Fn(&Waiting) -> bool,
+    ) -> Option<&mut Waiting> {
         self.by_place
-            .first_entry()
-            .map(std::collections::btree_map::OccupiedEntry::into_mut)
+            .values_mut()
+            .find(|waiting| is_in_line(waiting))
     }
 
     /// All jobs in order.

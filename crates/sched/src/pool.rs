@@ -1,9 +1,12 @@
-//! The nodes, and what of each is free. Grants come out of here and go back; nothing is ever given twice.
+//! The nodes, which of them are ready, and what of each is free. Grants come out of here and go back; nothing is ever given twice.
+//!
+//! A node is *ready* when it is up and not drained: only such ones are given out. *Up* is what the engine sees, *drained* what the
+//! operator wants; neither touches what is held already.
 //!
 //! [`Free`] is a picture of what could be given, so that the same search serves for "now", for "when these jobs have ended"
 //! and for "if there were no other job". The pool itself is the picture of now plus who may be used.
 
-use crate::request::Request;
+use crate::request::{Request, Spread};
 use crate::set::Set;
 
 /// One node as it was announced.
@@ -63,11 +66,29 @@ impl Free {
     }
 }
 
+/// Whether a node is there, and wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Standing {
+    up: bool,
+    drained: bool,
+}
+
+/// Which nodes a search takes into account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those that can be given out now.
+    Ready,
+    /// Also those that are down: their processes come back.
+    NotDrained,
+    /// All.
+    Every,
+}
+
 /// All nodes of the instance.
 #[derive(Debug)]
 pub(crate) struct Pool {
     nodes: Vec<NodeSpec>,
-    up: Vec<bool>,
+    standing: Vec<Standing>,
     free: Free,
 }
 
@@ -80,7 +101,13 @@ impl Pool {
                 .collect(),
         };
         Pool {
-            up: vec![true; nodes.len()],
+            standing: vec![
+                Standing {
+                    up: true,
+                    drained: false
+                };
+                nodes.len()
+            ],
             nodes,
             free,
         }
@@ -90,32 +117,63 @@ impl Pool {
         &self.nodes
     }
 
+    /// True if that changed whether the node is ready.
     pub(crate) fn set_up(&mut self, rank: u32, up: bool) -> bool {
-        match self.up.get_mut(rank as usize) {
-            Some(state) if *state != up => {
-                *state = up;
-                true
-            }
-            _ => false,
+        self.change(rank, |node| node.up = up)
+    }
+
+    /// True if that changed whether the node is ready.
+    pub(crate) fn set_drained(&mut self, rank: u32, drained: bool) -> bool {
+        self.change(rank, |node| node.drained = drained)
+    }
+
+    fn change(&mut self, rank: u32, change: impl FnOnce(&mut Standing)) -> bool {
+        let was = self.standing(rank);
+        if let Some(node) = self.standing.get_mut(rank as usize) {
+            change(node);
         }
+        was != self.standing(rank)
+    }
+
+    fn standing(&self, rank: u32) -> Standing {
+        let there = self.standing.get(rank as usize).copied();
+        there.unwrap_or(Standing {
+            up: false,
+            drained: false,
+        })
     }
 
     pub(crate) fn is_up(&self, rank: u32) -> bool {
-        self.up.get(rank as usize).copied().unwrap_or(false)
+        self.standing(rank).up
     }
 
-    /// What is free now, on nodes that are up or not.
+    pub(crate) fn is_drained(&self, rank: u32) -> bool {
+        self.standing(rank).drained
+    }
+
+    pub(crate) fn is_ready(&self, rank: u32) -> bool {
+        self.counts(rank, Scope::Ready)
+    }
+
+    fn counts(&self, rank: u32, scope: Scope) -> bool {
+        let node = self.standing(rank);
+        match scope {
+            Scope::Ready => node.up && !node.drained,
+            Scope::NotDrained => !node.drained,
+            Scope::Every => true,
+        }
+    }
+
+    /// What is free now, on nodes that are ready or not.
     pub(crate) fn free(&self) -> &Free {
         &self.free
     }
 
-    /// Whether any core of a node that is up is free.
+    /// Whether any core of a node that is ready is free.
     pub(crate) fn has_free(&self) -> bool {
-        self.free
-            .nodes
-            .iter()
-            .zip(&self.up)
-            .any(|((cores, _), up)| *up && !cores.is_empty())
+        (0u32..)
+            .zip(&self.free.nodes)
+            .any(|(rank, (cores, _))| self.is_ready(rank) && !cores.is_empty())
     }
 
     pub(crate) fn take(&mut self, grant: &Grant) {
@@ -146,16 +204,25 @@ impl Pool {
         }
     }
 
-    /// Whether the request could ever be served: every node up and nothing in use.
+    /// Whether the request could ever be served: every node ready and nothing in use.
     pub(crate) fn could_ever(&self, request: &Request) -> bool {
-        let all = Free {
-            nodes: self
-                .nodes
-                .iter()
+        self.search(&self.empty(), request, Scope::Every).is_some()
+    }
+
+    /// Whether it could be served though drained nodes stay so: every other one up and nothing in use.
+    pub(crate) fn could_while_drained(&self, request: &Request) -> bool {
+        self.search(&self.empty(), request, Scope::NotDrained)
+            .is_some()
+    }
+
+    /// What would be free if there were no job.
+    fn empty(&self) -> Free {
+        let nodes = self.nodes.iter();
+        Free {
+            nodes: nodes
                 .map(|node| (node.cores.clone(), node.gpus.clone()))
                 .collect(),
-        };
-        self.search(&all, request, true).is_some()
+        }
     }
 
     /// How many nodes the request's constraint allows.
@@ -166,32 +233,34 @@ impl Pool {
             .count()
     }
 
-    /// Finds resources for `request` in `free` on nodes that are up: lowest ranks first, lowest ids first.
+    /// Finds resources for `request` in `free` on nodes that are ready: lowest ranks first, lowest ids first.
     pub(crate) fn fit(&self, free: &Free, request: &Request) -> Option<Grant> {
-        self.search(free, request, false)
+        self.search(free, request, Scope::Ready)
     }
 
-    fn search(&self, free: &Free, request: &Request, down_too: bool) -> Option<Grant> {
-        let (cores_per_slot, gpus_per_slot) =
-            (request.cores_per_slot.max(1), request.gpus_per_slot);
+    fn search(&self, free: &Free, request: &Request, scope: Scope) -> Option<Grant> {
         let mut grant = Grant::default();
-        let wanted_nodes = request.nodes.map_or(usize::MAX, |nodes| nodes as usize);
         for (rank, (spec, (cores, gpus))) in (0u32..).zip(self.nodes.iter().zip(&free.nodes)) {
-            if !(down_too || self.is_up(rank)) || !allows(request, rank, spec) {
+            if !self.counts(rank, scope) || !allows(request, rank, spec) {
                 continue;
             }
-            if request.exclusive && (*cores != spec.cores || *gpus != spec.gpus) {
-                continue;
-            }
-            let here = cores.len() / cores_per_slot;
-            let here = gpus
-                .len()
-                .checked_div(gpus_per_slot)
-                .map_or(here, |by_gpu| here.min(by_gpu));
-            let slots = match request.nodes {
-                Some(_) if here < request.slots => continue,
-                Some(_) => request.slots,
-                None => here.min(request.slots - grant.nslots),
+            let whole = *cores == spec.cores && *gpus == spec.gpus;
+            let here = if request.exclusive && !whole {
+                0
+            } else {
+                slots_in(cores, gpus, request)
+            };
+            let slots = match request.spread {
+                Spread::Anywhere => here.min(request.slots - grant.nslots),
+                Spread::Nodes(_) if here < request.slots => continue,
+                Spread::EveryReady if here < request.slots => {
+                    if slots_in(&spec.cores, &spec.gpus, request) < request.slots {
+                        // Too small: never one of them.
+                        continue;
+                    }
+                    return None;
+                }
+                Spread::Nodes(_) | Spread::EveryReady => request.slots,
             };
             if slots == 0 {
                 continue;
@@ -205,21 +274,30 @@ impl Pool {
             } else {
                 NodeGrant {
                     rank,
-                    cores: cores.lowest(slots.saturating_mul(cores_per_slot)),
-                    gpus: gpus.lowest(slots.saturating_mul(gpus_per_slot)),
+                    cores: cores.lowest(slots.saturating_mul(request.cores_per_slot.max(1))),
+                    gpus: gpus.lowest(slots.saturating_mul(request.gpus_per_slot)),
                 }
             });
             grant.nslots += slots;
-            let complete = match request.nodes {
-                Some(_) => grant.nodes.len() == wanted_nodes,
-                None => grant.nslots == request.slots,
+            let complete = match request.spread {
+                Spread::Anywhere => grant.nslots == request.slots,
+                Spread::Nodes(nodes) => grant.nodes.len() == nodes as usize,
+                Spread::EveryReady => false,
             };
             if complete {
                 return Some(grant);
             }
         }
-        None
+        (request.spread == Spread::EveryReady && !grant.nodes.is_empty()).then_some(grant)
     }
+}
+
+/// How many slots of a request there are in so many cores and GPUs.
+fn slots_in(cores: &Set, gpus: &Set, request: &Request) -> u32 {
+    let here = cores.len() / request.cores_per_slot.max(1);
+    gpus.len()
+        .checked_div(request.gpus_per_slot)
+        .map_or(here, |by_gpu| here.min(by_gpu))
 }
 
 fn allows(request: &Request, rank: u32, node: &NodeSpec) -> bool {

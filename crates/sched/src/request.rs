@@ -1,23 +1,35 @@
 //! What a job asks for, in the terms of the pool.
 //!
-//! Two shapes: so many slots wherever they fit, or so many nodes with so many slots on each. Reading a jobspec is left to
-//! [`Request::from_jobspec`], the only place here that knows `job::Jobspec`.
+//! Three shapes ([`Spread`]): so many slots wherever they fit; so many nodes with so many slots on each; so many slots on every node
+//! that is ready. Reading a jobspec is left to [`Request::from_jobspec`], the only place here that knows `job::Jobspec`.
 
 use std::fmt;
 
 use crate::constraint::{Constraint, ConstraintError};
 
+/// Over which nodes a job's slots are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Wherever they fit: `slots` in all.
+    Anywhere,
+    /// So many different nodes, `slots` on each.
+    Nodes(u32),
+    /// Every node that is up and not drained when the job gets its resources, `slots` on each: what a `sysbatch` job asks for.
+    /// Nodes that are too small, or not allowed by the constraint, do not count.
+    EveryReady,
+}
+
 /// Resources and time one job asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Slots in all, or on each node when `nodes` is set. At least 1.
+    /// Slots in all, or on each node: see [`Spread`]. At least 1.
     pub slots: u32,
     /// Cores of one slot. At least 1.
     pub cores_per_slot: u32,
     /// GPUs of one slot.
     pub gpus_per_slot: u32,
-    /// So many different nodes, each with `slots` slots.
-    pub nodes: Option<u32>,
+    /// Over which nodes.
+    pub spread: Spread,
     /// Whole nodes: nothing else may run there, and the job holds all that is on them.
     pub exclusive: bool,
     /// Time limit in seconds; 0 is none.
@@ -46,7 +58,11 @@ impl Request {
             slots: narrow(jobspec.nslots / nodes.unwrap_or(1)).max(1),
             cores_per_slot: narrow(jobspec.cores_per_slot).max(1),
             gpus_per_slot: narrow(jobspec.gpus_per_slot),
-            nodes: nodes.map(narrow),
+            spread: match nodes {
+                _ if jobspec.job_type() == job::jobspec::JobType::Sysbatch => Spread::EveryReady,
+                Some(nodes) => Spread::Nodes(narrow(nodes)),
+                None => Spread::Anywhere,
+            },
             exclusive: jobspec.exclusive && nodes.is_some(),
             duration_s: jobspec.duration,
             constraint: jobspec
@@ -64,10 +80,19 @@ impl Request {
             slots,
             cores_per_slot: 1,
             gpus_per_slot: 0,
-            nodes: None,
+            spread: Spread::Anywhere,
             exclusive: false,
             duration_s: 0.0,
             constraint: None,
+        }
+    }
+
+    /// The same on every node that is ready.
+    #[must_use]
+    pub fn on_every_node(self) -> Request {
+        Request {
+            spread: Spread::EveryReady,
+            ..self
         }
     }
 
@@ -88,9 +113,14 @@ fn count(f: &mut fmt::Formatter<'_>, count: u32, noun: &str) -> fmt::Result {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(nodes) = self.nodes {
-            count(f, nodes, if self.exclusive { "whole node" } else { "node" })?;
-            f.write_str(" with ")?;
+        let noun = if self.exclusive { "whole node" } else { "node" };
+        match self.spread {
+            Spread::Anywhere => {}
+            Spread::Nodes(nodes) => {
+                count(f, nodes, noun)?;
+                f.write_str(" with ")?;
+            }
+            Spread::EveryReady => write!(f, "every {noun} with ")?,
         }
         count(f, self.slots, "slot")?;
         f.write_str(" of ")?;

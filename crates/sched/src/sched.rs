@@ -62,8 +62,15 @@ pub enum Input {
     Node {
         /// Its rank.
         rank: u32,
-        /// Whether it can be used now.
+        /// Whether it is there.
         up: bool,
+    },
+    /// A node is to get no new jobs, or may get them again.
+    Drain {
+        /// Its rank.
+        rank: u32,
+        /// Whether it is to get none.
+        drained: bool,
     },
 }
 
@@ -183,6 +190,7 @@ impl Sched {
                 None => false,
             },
             Input::Node { rank, up } => self.pool.set_up(rank, up),
+            Input::Drain { rank, drained } => self.pool.set_drained(rank, drained),
         };
         if changed {
             self.pass(now.0, out);
@@ -217,6 +225,18 @@ impl Sched {
     #[must_use]
     pub fn is_up(&self, rank: u32) -> bool {
         self.pool.is_up(rank)
+    }
+
+    /// Whether it is to get no new jobs.
+    #[must_use]
+    pub fn is_drained(&self, rank: u32) -> bool {
+        self.pool.is_drained(rank)
+    }
+
+    /// Whether new jobs can be given to it: it is up and not drained.
+    #[must_use]
+    pub fn is_ready(&self, rank: u32) -> bool {
+        self.pool.is_ready(rank)
     }
 
     /// What a job holds.
@@ -312,7 +332,8 @@ impl Sched {
         note
     }
 
-    /// Walks along the queue and gives what can be given.
+    /// Walks along the queue and gives what can be given. A job that lacks drained nodes, which only their operator brings back, is passed
+    /// over as if it were not there: it has its place again as soon as they are.
     fn pass(&mut self, now_s: f64, out: &mut Vec<Action>) {
         self.counters.passes += 1;
         let mut given: Vec<JobId> = Vec::new();
@@ -326,6 +347,9 @@ impl Sched {
             let admitted = match (&mut head, fits) {
                 (None, Some(grant)) => Some(grant),
                 (None, None) => {
+                    if !self.pool.could_while_drained(&waiting.request) {
+                        continue;
+                    }
                     let held = self.held.values().map(|held| (held.end_s, &held.grant));
                     let found = Reservation::find(now_s, &self.pool, &waiting.request, held);
                     if matches!(found, Reservation::Unknown) {
@@ -371,7 +395,11 @@ impl Sched {
         if !self.held.values().any(|held| held.end_s.is_finite()) {
             return;
         }
-        let Some(head) = self.queue.head_mut() else {
+        let pool = &self.pool;
+        let Some(head) = self
+            .queue
+            .first_mut(|waiting| pool.could_while_drained(&waiting.request))
+        else {
             return;
         };
         let held = self.held.values().map(|held| (held.end_s, &held.grant));

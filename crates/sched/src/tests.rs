@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use job::{JobId, Timestamp};
 use proptest::prelude::*;
 
-use crate::{Action, Constraint, Grant, Input, NodeSpec, Request, Sched, Set};
+mod ready;
+
+use crate::{Action, Constraint, Grant, Input, NodeSpec, Request, Sched, Set, Spread};
 
 fn sched(nodes: u32, cores: u32) -> Sched {
     Sched::new(
@@ -90,7 +92,7 @@ fn a_request_that_can_never_fit_is_denied_with_both_sides() {
         }]
     );
     let request = Request {
-        nodes: Some(3),
+        spread: Spread::Nodes(3),
         ..Request::slots(1)
     };
     let out = run(
@@ -226,7 +228,7 @@ fn exclusive_nodes_are_given_whole() {
     let mut sched = sched(2, 4);
     let _ = run(&mut sched, 0.0, alloc(1, 16, 1, 0.0));
     let request = Request {
-        nodes: Some(1),
+        spread: Spread::Nodes(1),
         exclusive: true,
         ..Request::slots(1)
     };
@@ -389,7 +391,7 @@ proptest! {
             world.waiting.push(id);
             let request = Request {
                 cores_per_slot: ask.cores,
-                nodes: ask.nodes,
+                spread: ask.nodes.map_or(Spread::Anywhere, Spread::Nodes),
                 exclusive: ask.exclusive,
                 duration_s: f64::from(ask.duration),
                 ..Request::slots(ask.slots)
@@ -407,7 +409,7 @@ proptest! {
         prop_assert!(world.waiting.is_empty(), "never started: {:?}", world.waiting);
         prop_assert_eq!(world.sched.holding(), 0);
         // What is freed is free: the whole machine can be had at once.
-        let request = Request { nodes: Some(3), exclusive: true, ..Request::slots(1) };
+        let request = Request { spread: Spread::Nodes(3), exclusive: true, ..Request::slots(1) };
         world.asks.insert(999, Ask { slots: 1, cores: 1, nodes: Some(3), exclusive: true, duration: 0, wait: 0 });
         world.step(Input::Alloc { id: JobId(999), priority: 16, request });
         prop_assert!(world.running.contains_key(&999));
