@@ -3,15 +3,22 @@
 //! Read leniently: the job-manager has validated both, or another system has by its own rules, and a listing that drops a
 //! job because one field is odd would be worse than one that leaves the field out.
 
-use job::{hostlist::Hostlist, idset::Idset, jobspec::Jobspec, r::R};
+use std::sync::Arc;
+
+use job::{
+    hostlist::Hostlist,
+    idset::Idset,
+    jobspec::{JobType, Jobspec},
+    r::R,
+};
 use serde_json::Value;
 
-use crate::record::{Allocation, Spec};
+use crate::record::{Allocation, GROUP_USUAL, Kind, Spec};
 
 /// What a listing shows of a jobspec; nothing of what is no jobspec.
 #[must_use]
-pub fn spec(jobspec: &str) -> Spec {
-    match Jobspec::parse(jobspec.as_bytes()) {
+pub fn spec(json: &str) -> Spec {
+    match Jobspec::parse(json.as_bytes()) {
         Ok(jobspec) => {
             let text = |text: &Option<String>| text.as_deref().map(Into::into);
             Spec {
@@ -24,10 +31,28 @@ pub fn spec(jobspec: &str) -> Spec {
                 ncores: jobspec.ncores().and_then(count),
                 nnodes: jobspec.nnodes().and_then(count),
                 duration_bits: Some(jobspec.duration.to_bits()),
+                group: group(json),
+                kind: match jobspec.job_type() {
+                    JobType::Batch => Kind::Batch,
+                    JobType::Sysbatch => Kind::Sysbatch,
+                    JobType::Parameterized => Kind::Parameterized,
+                },
+                sysbatch: jobspec.weir.as_ref().is_some_and(|weir| weir.sysbatch),
+                parent: jobspec.parent(),
             }
         }
-        Err(_) => of_foreign(jobspec),
+        Err(_) => of_foreign(json),
     }
+}
+
+/// The label of the slot, if it is not the usual one.
+fn group(jobspec: &str) -> Option<Arc<str>> {
+    if jobspec.contains(r#""slot":"task""#) {
+        return None;
+    }
+    let value: Value = serde_json::from_str(jobspec).ok()?;
+    let label = value.pointer("/tasks/0/slot")?.as_str()?;
+    (label != GROUP_USUAL).then(|| label.into())
 }
 
 fn count(count: u64) -> Option<u32> {
@@ -66,6 +91,7 @@ pub fn allocation(r: &str) -> Option<Allocation> {
         ncores: u32::try_from(r.ncores()).unwrap_or(u32::MAX),
         nnodes: u32::try_from(r.nnodes()).unwrap_or(u32::MAX),
         expiration: r.expiration,
+        ..Allocation::default()
     })
 }
 

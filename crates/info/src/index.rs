@@ -90,11 +90,11 @@ impl Index {
         }
     }
 
-    pub(crate) fn add_host(&mut self, host: &str, slot: Slot) {
-        if let Some(slots) = self.hosts.get_mut(host) {
+    pub(crate) fn add_host(&mut self, host: &Arc<str>, slot: Slot) {
+        if let Some(slots) = self.hosts.get_mut(host.as_ref()) {
             slots.insert(slot);
         } else {
-            add(&mut self.hosts, host.into(), slot);
+            add(&mut self.hosts, host.clone(), slot);
         }
     }
 

@@ -3,7 +3,10 @@
 //! ```text
 //!  id ──► slot ──► record          by_id, slab (blocks that never move)
 //!  pending, running, inactive      Order: keys carry the slot
+//!  by_modify                       Order: what changed last is last
 //!  user queue name state …         Index: sets of slots
+//!  parent ──► children             by id, with their statuses
+//!  nodes                           names that are in an R, and what is known of them
 //! ```
 //! Changes come in two steps. `submit`, `apply`, `purge` change records and note which were touched; `settle` then
 //! brings orders, indexes of states and counts up to date in one pass. Queries run only on a settled table.
@@ -19,13 +22,17 @@ use job::{Event, Job, JobId, JobResult, State};
 use roaring::RoaringBitmap;
 
 use crate::{
+    allocs::{Runs, Stamp},
     aside::{SetAside, Why},
+    changes::{CHANGES_MAX, JobChange, What},
+    children::{Child, Children, Families},
     counts::Counts,
     derive,
     index::Index,
+    nodes::Nodes,
     order::Order,
-    place::{Group, PendingKey, Place, SLOTS_MAX, TimedKey},
-    record::{Record, Spec},
+    place::{Group, ModifyKey, PendingKey, Place, SLOTS_MAX, TimedKey},
+    record::{Record, Spec, Stand},
     slots::Slot,
     specs::Specs,
 };
@@ -75,6 +82,8 @@ struct Shown {
     state: State,
     result: Option<JobResult>,
     queue: Option<Arc<str>>,
+    modify: Option<ModifyKey>,
+    stand: Stand,
 }
 
 impl Shown {
@@ -85,6 +94,8 @@ impl Shown {
             state: job.state,
             result: job.result(),
             queue: record.spec.queue.clone(),
+            modify: record.modify_key(slot),
+            stand: record.stand(),
         }
     }
 }
@@ -95,6 +106,16 @@ struct Touched {
     slot: Slot,
     id: JobId,
     shown: Option<Shown>,
+}
+
+/// A job that is gone, and where it stood.
+#[derive(Debug, Clone, Copy)]
+struct Removed {
+    id: JobId,
+    seq: u64,
+    userid: u32,
+    before: Option<ModifyKey>,
+    parent: Option<JobId>,
 }
 
 /// Keys to take out of and put into one order.
@@ -118,6 +139,7 @@ struct AllMoves {
     pending: Moves<PendingKey>,
     running: Moves<TimedKey>,
     inactive: Moves<TimedKey>,
+    modify: Moves<ModifyKey>,
 }
 
 impl AllMoves {
@@ -159,11 +181,20 @@ pub struct Jobs {
     pending: Order<PendingKey>,
     running: Order<TimedKey>,
     inactive: Order<TimedKey>,
+    by_modify: Order<ModifyKey>,
+    families: Families,
+    nodes: Nodes,
+    /// The entry that is being folded.
+    at: Stamp,
+    /// What changed, for whoever watches; cut at one more than is told.
+    notices: Option<Vec<JobChange>>,
+    /// How many were noted before this fold.
+    noted_before: usize,
     index: Index,
     counts: Counts,
     specs: Specs,
     touched: Vec<Touched>,
-    removed: Vec<JobId>,
+    removed: Vec<Removed>,
     moves: AllMoves,
     replay: bool,
     aside: SetAside,
@@ -240,6 +271,37 @@ impl Jobs {
         &self.inactive
     }
 
+    /// Jobs by the newest entry that changed their status or stopped them: what changed last comes last ([`Order::iter_down`]).
+    #[must_use]
+    pub fn by_modify(&self) -> &Order<ModifyKey> {
+        &self.by_modify
+    }
+
+    /// The jobs that were dispatched from this one, by id; none when there never was one.
+    #[must_use]
+    pub fn children(&self, parent: JobId) -> Option<&Children> {
+        self.families.get(parent)
+    }
+
+    /// Jobs that have or had resources on a node.
+    pub fn on_node(&self, name: &str) -> impl Iterator<Item = &Record> + '_ {
+        let mut slots = RoaringBitmap::new();
+        if let Some(on) = self.index.host(name) {
+            on.add_to(&mut slots);
+        }
+        slots.into_iter().filter_map(|slot| self.record(slot))
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(crate) fn nodes_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+
     /// How many jobs a group has.
     #[must_use]
     pub fn group_len(&self, group: Group) -> usize {
@@ -309,8 +371,41 @@ impl Jobs {
             + self.pending.heap_bytes()
             + self.running.heap_bytes()
             + self.inactive.heap_bytes()
+            + self.by_modify.heap_bytes()
+            + self.families.heap_bytes()
+            + self.nodes.heap_bytes()
             + self.index.heap_bytes()
             + self.specs.heap_bytes()
+    }
+
+    /// What follows comes with this entry.
+    pub(crate) fn set_entry(&mut self, seq: u64) {
+        self.at.seq = seq;
+    }
+
+    /// Whether what changes is noted.
+    pub(crate) fn watch(&mut self, on: bool) {
+        self.notices = on.then(Vec::new);
+        self.nodes.changed = on.then(Vec::new);
+    }
+
+    /// What was noted since last asked; `None` when it is more than is kept.
+    pub(crate) fn take_notices(&mut self) -> Option<Vec<JobChange>> {
+        self.noted_before = 0;
+        let notices = self
+            .notices
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default();
+        (notices.len() <= CHANGES_MAX).then_some(notices)
+    }
+
+    fn notice(&mut self, change: JobChange) {
+        if let Some(notices) = &mut self.notices
+            && notices.len() <= CHANGES_MAX
+        {
+            notices.push(change);
+        }
     }
 
     // ---- changes -------------------------------------------------------------------------------------------------
@@ -357,9 +452,9 @@ impl Jobs {
         self.index.add_user(job.userid, slot);
         self.index.add_name(spec.name.as_ref(), slot);
         self.index.add_queue(spec.queue.as_ref(), slot);
-        let mut record = Record::new(job, spec, eventlog_seq.max(1));
+        let mut record = Record::new(job, spec, eventlog_seq.max(1), self.at.seq);
         if !self.replay {
-            record.touched = true;
+            record.what = What::TOUCHED;
             self.touched.push(Touched {
                 slot,
                 id,
@@ -375,6 +470,7 @@ impl Jobs {
             *place = Some(record);
         }
         self.by_id.insert(id, slot);
+        self.at.time = event.timestamp;
         let _noted = self.allocate(slot, r);
         Ok(())
     }
@@ -389,18 +485,23 @@ impl Jobs {
     ) -> Result<(), Skipped> {
         let &slot = self.by_id.get(&id).ok_or(Skipped::Unknown)?;
         self.touch(slot);
+        let seq = self.at.seq;
         let record = self.record_mut(slot).ok_or(Skipped::Unknown)?;
         record.seen = if eventlog_seq == 0 {
             record.seen.saturating_add(1)
         } else {
             record.seen.max(eventlog_seq)
         };
-        let _change = record.apply(event).map_err(Skipped::Invalid)?;
+        let what = record.apply(event, seq).map_err(Skipped::Invalid)?;
+        record.what = record.what.and(what);
         if let Some(spec) = record.updated_spec(event) {
             self.respec(slot, spec);
         }
-        if matches!(event.kind, job::EventKind::Alloc { .. }) && !self.allocate(slot, r) {
-            return Err(Skipped::BadR);
+        if matches!(event.kind, job::EventKind::Alloc { .. }) {
+            self.at.time = event.timestamp;
+            if !self.allocate(slot, r) {
+                return Err(Skipped::BadR);
+            }
         }
         Ok(())
     }
@@ -415,6 +516,7 @@ impl Jobs {
         self.newest = self.newest.max(id.0);
         self.aside.remove(id);
         let record = self.take(id);
+        self.families.forget_parent(id);
         self.counts.purged(
             record
                 .as_ref()
@@ -426,7 +528,13 @@ impl Jobs {
     pub(crate) fn put_aside(&mut self, id: JobId, why: Why) {
         self.newest = self.newest.max(id.0);
         if self.aside.add(id, why) && self.take(id).is_none() && !self.replay {
-            self.removed.push(id);
+            self.removed.push(Removed {
+                id,
+                seq: self.at.seq,
+                userid: 0,
+                before: None,
+                parent: None,
+            });
         }
     }
 
@@ -437,8 +545,8 @@ impl Jobs {
         let Some(record) = self.record_mut(slot) else {
             return;
         };
-        if !record.touched {
-            record.touched = true;
+        if !record.what.contains(What::TOUCHED) {
+            record.what = What::TOUCHED;
             let touched = Touched {
                 slot,
                 id: record.id(),
@@ -457,7 +565,7 @@ impl Jobs {
             .get_mut(at % BLOCK_RECORDS)?
             .take()?;
         if !self.replay {
-            let shown = if record.touched {
+            let shown = if record.what.contains(What::TOUCHED) {
                 // Few are: a job is purged long after it changed.
                 let at = self
                     .touched
@@ -467,10 +575,20 @@ impl Jobs {
             } else {
                 Some(Shown::of(&record, slot))
             };
-            if let Some(shown) = shown {
-                self.hide(&shown, slot);
+            if let Some(shown) = &shown {
+                self.hide(shown, slot);
+                self.moves.modify.gone.extend(shown.modify);
             }
-            self.removed.push(id);
+            self.removed.push(Removed {
+                id,
+                seq: self.at.seq,
+                userid: record.job().userid,
+                before: shown.and_then(|shown| shown.modify),
+                parent: record.parent(),
+            });
+        }
+        if let Some(parent) = record.parent() {
+            self.families.take(parent, id, self.at.seq);
         }
         self.index.remove_user(record.job().userid, slot);
         self.index.remove_name(record.spec.name.as_ref(), slot);
@@ -480,6 +598,7 @@ impl Jobs {
             for host in &nodes.hosts {
                 self.index.remove_host(host, slot);
             }
+
             for rank in nodes.ranks {
                 self.index.remove_rank(rank, slot);
             }
@@ -512,15 +631,35 @@ impl Jobs {
     /// Brings orders, indexes and counts up to date with the records that changed: one pass, however many.
     pub(crate) fn settle(&mut self) -> Settled {
         let touched = std::mem::take(&mut self.touched);
-        let mut changed = std::mem::take(&mut self.removed);
+        let removed = std::mem::take(&mut self.removed);
+        let mut changed: Vec<JobId> = removed.iter().map(|removed| removed.id).collect();
         changed.reserve(touched.len());
+        let mut parents = self.tell_removed(removed);
         for Touched { slot, id, shown } in touched {
             let Some(record) = self.record_mut(slot).filter(|record| record.id() == id) else {
                 continue;
             };
-            record.touched = false;
+            let what = std::mem::take(&mut record.what);
             let now = Shown::of(record, slot);
             changed.push(id);
+            let before = shown.as_ref().and_then(|shown| shown.modify);
+            if shown.as_ref().map(|shown| shown.stand) != Some(now.stand)
+                && let Some(status) = now.stand.status
+                && let Some(parent) = record.parent()
+            {
+                let seq = record.modify_seq();
+                self.families.put(parent, id, Child { slot, status }, seq);
+                if self.notices.is_some() {
+                    parents.push((parent, seq));
+                }
+            }
+            if before != now.modify {
+                self.moves.modify.gone.extend(before);
+                self.moves.modify.new.extend(now.modify);
+            }
+            if self.notices.is_some() && (before.is_some() || now.modify.is_some()) {
+                self.tell(slot, before, now.modify, what);
+            }
             match shown {
                 None => self.show(&now, slot),
                 Some(shown) if shown == now => {}
@@ -552,7 +691,9 @@ impl Jobs {
             pending,
             running,
             inactive,
+            modify,
         } = std::mem::take(&mut self.moves);
+        self.tell_parents(parents);
         let moves = [&pending.gone, &pending.new]
             .iter()
             .map(|keys| keys.len())
@@ -564,7 +705,98 @@ impl Jobs {
         self.pending.change(pending.gone, pending.new);
         self.running.change(running.gone, running.new);
         self.inactive.change(inactive.gone, inactive.new);
+        self.by_modify.change(modify.gone, modify.new);
+        self.noted_before = self.notices.as_ref().map_or(0, Vec::len);
         Settled { moves, changed }
+    }
+
+    /// Notes a job that changed.
+    fn tell(
+        &mut self,
+        slot: Slot,
+        before: Option<ModifyKey>,
+        after: Option<ModifyKey>,
+        what: What,
+    ) {
+        let Some(record) = self.record(slot) else {
+            return;
+        };
+        let what = what.without(What::TOUCHED);
+        let what = match before {
+            None => What::CREATED.and(What::STATUS).and(what),
+            Some(_) => what,
+        };
+        self.notice(JobChange {
+            id: record.id(),
+            seq: record.touched_seq(),
+            userid: record.job().userid,
+            before,
+            after,
+            what,
+        });
+    }
+
+    /// Notes the jobs that are gone, those that were listed; their parents, each with the entry that took the child.
+    fn tell_removed(&mut self, removed: Vec<Removed>) -> Vec<(JobId, u64)> {
+        let mut parents = Vec::new();
+        if self.notices.is_none() {
+            return parents;
+        }
+        for gone in removed {
+            let Some(before) = gone.before else { continue };
+            self.notice(JobChange {
+                id: gone.id,
+                seq: gone.seq,
+                userid: gone.userid,
+                before: Some(before),
+                after: None,
+                what: What::REMOVED,
+            });
+            parents.extend(gone.parent.map(|parent| (parent, gone.seq)));
+        }
+        parents
+    }
+
+    /// Notes that children of these changed: in the change that is noted of the parent already, else in one of its own.
+    fn tell_parents(&mut self, parents: Vec<(JobId, u64)>) {
+        if parents.is_empty() {
+            return;
+        }
+        let mut newest: HashMap<JobId, u64, IdBuild> = HashMap::default();
+        for (parent, seq) in parents {
+            let known = newest.entry(parent).or_default();
+            *known = seq.max(*known);
+        }
+        let noted_from = self.noted_before;
+        let notices = self
+            .notices
+            .iter_mut()
+            .flat_map(|all| all.iter_mut().skip(noted_from));
+        for change in notices {
+            if let Some(seq) = newest.remove(&change.id) {
+                change.what = change.what.and(What::CHILDREN);
+                change.seq = change.seq.max(seq);
+            }
+        }
+        let mut rest: Vec<(JobId, u64)> = newest.into_iter().collect();
+        rest.sort_unstable();
+        for (id, seq) in rest {
+            let Some(&slot) = self.by_id.get(&id) else {
+                continue;
+            };
+            let Some(record) = self.record(slot) else {
+                continue;
+            };
+            let key = record.modify_key(slot);
+            self.notice(JobChange {
+                id,
+                seq,
+                userid: record.job().userid,
+                before: key,
+                after: key,
+                what: What::CHILDREN,
+            });
+        }
     }
 
     /// Orders, indexes and counts everything at once: the end of a replay.
@@ -574,6 +806,7 @@ impl Jobs {
             slab,
             index,
             counts,
+            families,
             ..
         } = self;
         for (at, record) in slab.iter().flatten().enumerate() {
@@ -583,6 +816,11 @@ impl Jobs {
             };
             let shown = Shown::of(record, slot);
             moves.put(shown.place);
+            moves.modify.new.extend(shown.modify);
+            if let (Some(parent), Some(status)) = (record.parent(), shown.stand.status) {
+                let child = Child { slot, status };
+                families.put(parent, record.id(), child, record.modify_seq());
+            }
             index.add_state(shown.state, slot);
             index.add_result(shown.result, slot);
             if shown.state != State::New {
@@ -592,6 +830,7 @@ impl Jobs {
         self.pending = Order::from_unsorted(moves.pending.new);
         self.running = Order::from_unsorted(moves.running.new);
         self.inactive = Order::from_unsorted(moves.inactive.new);
+        self.by_modify = Order::from_unsorted(moves.modify.new);
         self.replay = false;
     }
 
@@ -625,14 +864,38 @@ impl Jobs {
             record.allocation = r.and_then(derive::allocation).map(Box::new);
             read = r.is_none() || record.allocation.is_some();
         }
-        let Some(nodes) = record.allocation().map(derive::nodes) else {
+        let runs = record.allocation().is_some();
+        let Some(nodes) = record.held().map(derive::nodes) else {
             return read;
         };
-        for host in &nodes.hosts {
-            self.index.add_host(host, slot);
-        }
-        for rank in nodes.ranks {
+        let mut places = Vec::with_capacity(nodes.ranks.len());
+        for (at, &rank) in nodes.ranks.iter().enumerate() {
+            let place = match nodes.hosts.get(at) {
+                Some(host) => self.nodes.intern(host, self.at.seq),
+                // An R without names: the node that has the rank now, or a name of its own.
+                None => match self.nodes.by_rank(rank) {
+                    Some((place, _)) => place,
+                    None => self.nodes.intern(&format!("rank{rank}"), self.at.seq),
+                },
+            };
+            places.push((rank, place));
+            if !runs {
+                continue;
+            }
             self.index.add_rank(rank, slot);
+            if let Some(name) = self.nodes.name(place).filter(|_| at < nodes.hosts.len()) {
+                self.index.add_host(name, slot);
+            }
+        }
+        let at = self.at;
+        if let Some(held) = self
+            .record_mut(slot)
+            .and_then(|record| record.allocation.as_mut())
+            .filter(|held| held.runs.as_slice().is_empty())
+        {
+            held.runs = Runs::of(places.into_iter());
+            held.created = at;
+            held.modified = at;
         }
         read
     }

@@ -11,13 +11,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allocs;
 pub mod aside;
+pub mod changes;
+pub mod children;
+pub mod clients;
 pub mod constraint;
 mod continuity;
 pub mod counts;
 pub mod derive;
 pub mod index;
 pub mod jobs;
+pub mod nodes;
 pub mod order;
 pub mod place;
 pub mod plan;
@@ -33,12 +38,17 @@ pub mod waiters;
 #[cfg(test)]
 mod tests;
 
+pub use allocs::{Alloc, Allocs};
 pub use aside::{SetAside, Why};
+pub use changes::{CHANGES_MAX, Changes, JobChange, What};
+pub use children::Children;
+pub use clients::ClientStatus;
 pub use constraint::{Constraint, ConstraintError};
 pub use jobs::Jobs;
-pub use place::Group;
+pub use nodes::{Node, NodeIx, Nodes};
+pub use place::{Group, ModifyKey};
 pub use projection::{FoldCounters, FoldError, Folded, Form, Projection, Seen};
 pub use query::{Query, QueryError};
-pub use record::Record;
+pub use record::{Kind, Record, Status};
 pub use row::{Attr, Attrs, UnknownAttr};
 pub use waiters::{Waiters, WaitsFull};

@@ -346,6 +346,15 @@ impl<K: Tagged> Order<K> {
         self.blocks.iter().skip(block).flatten().skip(place)
     }
 
+    /// The first `len` keys, the last of them first.
+    pub fn iter_down(&self, len: usize) -> impl Iterator<Item = &K> + '_ {
+        let (blocks, rest) = self.locate(len).unwrap_or((self.blocks.len(), 0));
+        let part = self.blocks.get(blocks).and_then(|block| block.get(..rest));
+        let whole = self.blocks.get(..blocks).unwrap_or_default();
+        let part = part.unwrap_or_default().iter().rev();
+        part.chain(whole.iter().rev().flat_map(|block| block.iter().rev()))
+    }
+
     fn locate(&self, rank: usize) -> Option<(usize, usize)> {
         if rank >= self.len {
             return None;

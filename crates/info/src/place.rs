@@ -117,6 +117,53 @@ impl TimedKey {
     }
 }
 
+/// The newest entry that changed a job's status or stopped it, ascending: what changed last comes last. 12 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModifyKey {
+    seq_high: u32,
+    seq_low: u32,
+    slot_and_tag: u32,
+}
+
+impl ModifyKey {
+    /// The key of a job.
+    #[must_use]
+    pub fn new(seq: u64, slot: Slot, user: u32) -> Self {
+        Self {
+            slot_and_tag: slot_and_tag(slot, user),
+            ..Self::seek(seq)
+        }
+    }
+
+    /// The least of all keys at `seq`: those before it in the order are of an older entry.
+    #[must_use]
+    pub fn seek(seq: u64) -> Self {
+        Self {
+            seq_high: u32::try_from(seq >> 32).unwrap_or(u32::MAX),
+            seq_low: u32::try_from(seq & u64::from(u32::MAX)).unwrap_or(u32::MAX),
+            slot_and_tag: 0,
+        }
+    }
+
+    /// The entry.
+    #[must_use]
+    pub fn seq(self) -> u64 {
+        u64::from(self.seq_high) << 32 | u64::from(self.seq_low)
+    }
+
+    /// The job's slot.
+    #[must_use]
+    pub fn slot(self) -> Slot {
+        self.slot_and_tag & (SLOTS_MAX - 1)
+    }
+}
+
+impl Tagged for ModifyKey {
+    fn tags(&self) -> u64 {
+        1 << (self.slot_and_tag >> SLOT_BITS)
+    }
+}
+
 /// Bits that ascend as the real numbers do.
 fn ascending(time: f64) -> u64 {
     let bits = time.to_bits();
@@ -199,6 +246,7 @@ mod tests {
     fn keys_are_small() {
         assert_eq!(size_of::<PendingKey>(), 16);
         assert_eq!(size_of::<TimedKey>(), 24);
+        assert_eq!(size_of::<ModifyKey>(), 12);
     }
 
     #[test]
@@ -214,6 +262,16 @@ mod tests {
         assert!(timed(0.5, 1) < TimedKey::new(None, JobId(9), 0, 1000));
         assert!(timed(0.0, 1) < timed(-1.0, 1));
         assert_eq!((timed(1.0, 5).id(), timed(1.0, 5).slot()), (JobId(5), 9));
+    }
+
+    #[test]
+    fn a_place_in_the_order_of_modification_is_found_by_the_seq_alone() {
+        for seq in [1, 7, u64::from(u32::MAX), 1 << 32, (1 << 40) + 5] {
+            let key = ModifyKey::new(seq, 9, 1000);
+            assert_eq!((key.seq(), key.slot()), (seq, 9));
+            assert!(ModifyKey::seek(seq) <= key && key < ModifyKey::seek(seq + 1));
+            assert!(ModifyKey::new(seq - 1, SLOTS_MAX - 1, 7) < ModifyKey::seek(seq));
+        }
     }
 
     #[test]

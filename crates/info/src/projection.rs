@@ -23,12 +23,21 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::{aside::Why, continuity::Continuity, jobs::Jobs, step::Step};
+use crate::{
+    aside::Why,
+    changes::{CHANGES_MAX, Changes},
+    continuity::Continuity,
+    jobs::Jobs,
+    nodes::Nodes,
+    step::Step,
+};
 
 /// Name of the system event that lists purged jobs: `{"jobs":[ID…]}`.
 pub const PURGE_EVENT: &str = "purge";
 /// The log it is in.
 const SYSTEM_LOG: &str = "system";
+/// The log of the nodes.
+const RESOURCE_LOG: &str = "resource";
 
 /// Why a stream cannot be followed further.
 #[derive(Debug, Error)]
@@ -143,6 +152,8 @@ pub(crate) struct Batch<'a> {
     caught_up: bool,
     #[serde(default)]
     set_aside: Vec<u64>,
+    #[serde(borrow, default)]
+    resources: Option<&'a RawValue>,
     mark: Option<u64>,
     #[serde(borrow, default)]
     pub(crate) events: Vec<NativeEntry<'a>>,
@@ -192,6 +203,7 @@ enum Phase {
         form: Form,
         aside: Box<Jobs>,
         epoch: Option<Box<str>>,
+        /// Native: the newest entry. Flux: entries counted.
         newest: u64,
     },
     Resuming,
@@ -209,6 +221,9 @@ pub struct Projection {
     mark: u64,
     counters: FoldCounters,
     continuity: Continuity,
+    /// Where the list was when changes were last taken; only while somebody watches.
+    watched_from: Option<u64>,
+    reset: bool,
 }
 
 impl Default for Projection {
@@ -230,6 +245,8 @@ impl Projection {
             mark: 0,
             counters: FoldCounters::default(),
             continuity: Continuity::default(),
+            watched_from: None,
+            reset: false,
         }
     }
 
@@ -237,6 +254,54 @@ impl Projection {
     #[must_use]
     pub fn jobs(&self) -> &Jobs {
         &self.jobs
+    }
+
+    /// The nodes of that list.
+    #[must_use]
+    pub fn nodes(&self) -> &Nodes {
+        self.jobs.nodes()
+    }
+
+    /// Which form of the journal is followed, while one is.
+    #[must_use]
+    pub fn form(&self) -> Option<Form> {
+        match self.phase {
+            Phase::Live(form) => Some(form),
+            _ => None,
+        }
+    }
+
+    /// Whether changes are noted for [`Projection::take_changes`]. Off at first, and then they cost nothing.
+    pub fn watch_changes(&mut self, on: bool) {
+        if on != self.watched_from.is_some() {
+            self.jobs.watch(on);
+            self.watched_from = on.then_some(self.applied);
+            self.reset = false;
+        }
+    }
+
+    /// What changed since this was last called; to be called after every fold.
+    pub fn take_changes(&mut self) -> Changes {
+        let Some(from_seq) = self.watched_from else {
+            return Changes::default();
+        };
+        self.watched_from = Some(self.applied);
+        let jobs = self.jobs.take_notices();
+        let nodes = self.jobs.nodes_mut().take_changed();
+        let mut changes = Changes {
+            from_seq,
+            to_seq: self.applied,
+            reset: std::mem::take(&mut self.reset),
+            ..Changes::default()
+        };
+        match jobs {
+            Some(jobs) if !changes.reset && nodes.len() <= CHANGES_MAX => {
+                changes.jobs = jobs;
+                changes.nodes = nodes;
+            }
+            _ => changes.reset = true,
+        }
+        changes
     }
 
     /// Whether there is a list to serve at all.
@@ -286,7 +351,8 @@ impl Projection {
             form,
             aside: Box::new(Jobs::for_replay()),
             epoch: None,
-            newest: 0,
+            // Entries of Flux's form have no seq. They get one of a counter of our own, which goes on from list to list.
+            newest: if form == Form::Flux { self.applied } else { 0 },
         };
     }
 
@@ -325,7 +391,8 @@ impl Projection {
                 counters.batches += 1;
                 for entry in &batch.events {
                     *newest = entry.seq.max(*newest);
-                    // A purge that cannot be read is no loss here: the jobs it names are not in a backlog.
+                    // A purge that cannot be read is no loss here: the jobs it names are not in a backlog. Neither is an entry of
+                    // resources: what is so now is told at the end.
                     let _applied = fold_entry(entry, aside, counters);
                 }
             }
@@ -347,7 +414,7 @@ impl Projection {
         }
         if batch.caught_up {
             let seq = batch.seq.ok_or(FoldError::NoCursor)?;
-            return self.catch_up(seq, &batch.set_aside);
+            return self.catch_up(seq, &batch.set_aside, batch.resources);
         }
         Ok(match self.phase {
             Phase::Replaying { .. } => Folded::default(),
@@ -388,17 +455,20 @@ impl Projection {
         seen: &mut dyn FnMut(Seen<'_>),
     ) -> Result<Folded, FoldError> {
         let message: FluxMessage<'_> = serde_json::from_slice(json)?;
-        let (jobs, live) = match &mut self.phase {
+        let (jobs, seq, live) = match &mut self.phase {
             Phase::Down | Phase::Resuming => return Err(FoldError::NotBegun),
-            Phase::Replaying { aside, .. } => (aside.as_mut(), false),
-            Phase::Live(_) => (&mut self.jobs, true),
+            Phase::Replaying { aside, newest, .. } => (aside.as_mut(), newest, false),
+            Phase::Live(_) => (&mut self.jobs, &mut self.applied, true),
         };
         self.counters.batches += 1;
         if message.id == -1 {
-            return self.catch_up(0, &[]);
+            let seq = *seq;
+            return self.catch_up(seq, &[], None);
         }
         let id = JobId(u64::from_ne_bytes(message.id.to_ne_bytes()));
         for event in message.events {
+            *seq += 1;
+            jobs.set_entry(*seq);
             let step = Step {
                 id,
                 eventlog_seq: 0,
@@ -423,7 +493,12 @@ impl Projection {
     }
 
     /// The backlog, or the resumed stream, is at `seq`; `set_aside` names the jobs that the job-manager cannot read.
-    fn catch_up(&mut self, seq: u64, set_aside: &[u64]) -> Result<Folded, FoldError> {
+    fn catch_up(
+        &mut self,
+        seq: u64,
+        set_aside: &[u64],
+        resources: Option<&RawValue>,
+    ) -> Result<Folded, FoldError> {
         let form = match std::mem::replace(&mut self.phase, Phase::Down) {
             Phase::Replaying {
                 form,
@@ -440,8 +515,14 @@ impl Projection {
                 for &id in set_aside {
                     aside.put_aside(JobId(id), Why::Told);
                 }
+                take_base(&mut aside, resources, seq, &mut self.counters);
                 aside.settle_all();
+                if epoch == self.epoch {
+                    aside.nodes_mut().inherit(self.jobs.nodes());
+                }
                 self.jobs = *aside;
+                self.jobs.watch(self.watched_from.is_some());
+                self.reset = self.watched_from.is_some();
                 self.counters.rebuilds += u64::from(self.served);
                 self.served = true;
                 self.epoch = epoch;
@@ -463,9 +544,11 @@ impl Projection {
                     met: seq,
                 });
             }
+            self.jobs.set_entry(seq);
             for &id in set_aside {
                 self.jobs.put_aside(JobId(id), Why::Told);
             }
+            take_base(&mut self.jobs, resources, seq, &mut self.counters);
         }
         self.phase = Phase::Live(form);
         Ok(self.settle(true))
@@ -479,6 +562,19 @@ impl Projection {
             caught_up,
             swapped: false,
             changed: settled.changed,
+        }
+    }
+}
+
+/// Takes the state of the nodes that `caught_up` tells.
+fn take_base(jobs: &mut Jobs, resources: Option<&RawValue>, seq: u64, counters: &mut FoldCounters) {
+    let nodes = jobs.nodes_mut();
+    match resources.map(|json| nodes.take_base(json.get(), seq)) {
+        None => {}
+        Some(Ok(())) => nodes.fault = None,
+        Some(Err(fault)) => {
+            counters.invalid += 1;
+            nodes.fault = Some(fault);
         }
     }
 }
@@ -499,6 +595,7 @@ fn check_epoch(known: &mut Option<Box<str>>, met: &str) -> Result<(), FoldError>
 
 /// Folds one entry; whether it is part of a job now.
 fn fold_entry(entry: &NativeEntry<'_>, jobs: &mut Jobs, counters: &mut FoldCounters) -> bool {
+    jobs.set_entry(entry.seq);
     if let Some(id) = entry.id {
         let step = Step {
             id: JobId(id),
@@ -509,6 +606,19 @@ fn fold_entry(entry: &NativeEntry<'_>, jobs: &mut Jobs, counters: &mut FoldCount
             r: entry.r,
         };
         return step.apply(jobs, counters);
+    }
+    if entry.log.as_deref() == Some(RESOURCE_LOG) {
+        let event = job::Event::parse(entry.entry.get().as_bytes());
+        let event = event.map_err(|error| error.to_string().into());
+        let nodes = jobs.nodes_mut();
+        match event.and_then(|event| nodes.apply(&event, entry.seq)) {
+            Ok(()) => counters.events += 1,
+            Err(fault) => {
+                counters.invalid += 1;
+                nodes.fault = Some(fault);
+            }
+        }
+        return false;
     }
     match entry.purged() {
         Some(Ok(ids)) => {

@@ -5,14 +5,57 @@
 
 use std::sync::Arc;
 
-use job::{Event, EventKind, Job, JobId, MaybeTimestamp, State, StateSet};
+use job::{AllocStatus, Event, EventKind, Job, JobId, MaybeTimestamp, Seq, State, StateSet};
 use serde_json::Value;
 
 use crate::{
+    allocs::{self, Runs, Stamp},
+    changes::What,
     constraint::TimeField,
-    place::{PendingKey, Place, TimedKey},
+    place::{ModifyKey, PendingKey, Place, TimedKey},
     slots::Slot,
 };
+
+/// What a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Kind {
+    /// It runs once, on what it asks for.
+    #[default]
+    Batch,
+    /// It runs once on every node that is ready when it begins.
+    Sysbatch,
+    /// It never runs: others are dispatched from it.
+    Parameterized,
+}
+
+/// A job's status in the three words of Nomad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// It has no resources yet.
+    Pending,
+    /// It has resources, or is a parent that is not over.
+    Running,
+    /// It is over.
+    Dead,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 3] = [Status::Pending, Status::Running, Status::Dead];
+
+    /// The name that travels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Pending => "pending",
+            Status::Running => "running",
+            Status::Dead => "dead",
+        }
+    }
+}
+
+/// The label of a slot when the jobspec gives none, and of most that do.
+pub const GROUP_USUAL: &str = "task";
 
 /// What a listing needs of a jobspec. Absent is absent: nothing is filled in.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,6 +78,14 @@ pub struct Spec {
     pub nnodes: Option<u32>,
     /// Time limit in seconds, as bits, so that specs can be compared and hashed. See [`Spec::duration`].
     pub(crate) duration_bits: Option<u64>,
+    /// The label of its slot, if it is not [`GROUP_USUAL`].
+    pub group: Option<Arc<str>>,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it, or what is dispatched from it, runs on every node.
+    pub sysbatch: bool,
+    /// The job it was dispatched from.
+    pub parent: Option<JobId>,
 }
 
 impl Eq for Spec {}
@@ -50,6 +101,7 @@ impl std::hash::Hash for Spec {
         )
             .hash(state);
         (self.ntasks, self.ncores, self.nnodes, self.duration_bits).hash(state);
+        (&self.group, self.kind, self.sysbatch, self.parent).hash(state);
     }
 }
 
@@ -98,7 +150,7 @@ impl Spec {
 }
 
 /// What a listing needs of an R.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Allocation {
     /// Ranks, as an idset with brackets where there is more than one.
     pub ranks: Box<str>,
@@ -110,6 +162,12 @@ pub struct Allocation {
     pub nnodes: u32,
     /// End, seconds since 1970; 0 is none.
     pub expiration: f64,
+    /// The ranks and their nodes; empty until the job has them.
+    pub(crate) runs: Runs,
+    /// When the job got them.
+    pub(crate) created: Stamp,
+    /// When the status of those of which nothing else was said last changed.
+    pub(crate) modified: Stamp,
 }
 
 /// One job as a listing shows it.
@@ -118,25 +176,163 @@ pub struct Record {
     job: Job,
     pub(crate) spec: Arc<Spec>,
     pub(crate) allocation: Option<Box<Allocation>>,
+    /// The entry that made it.
+    create_seq: u64,
+    /// The newest entry that changed its status or stopped it.
+    modify_seq: u64,
+    /// The newest entry.
+    touched_seq: u64,
     /// The last entry of the job's eventlog that was seen.
     pub(crate) seen: u32,
-    /// Whether this batch changed it.
-    pub(crate) touched: bool,
+    /// What this batch changed of it.
+    pub(crate) what: What,
+    stand: Stand,
+}
+
+/// What the order of modification is about: the status, none for a NEW job, and whether it is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stand {
+    pub(crate) status: Option<Status>,
+    pub(crate) stopped: bool,
+}
+
+impl Stand {
+    fn of(job: &Job, kind: Kind) -> Self {
+        let status = match job.state {
+            State::New => None,
+            State::Inactive => Some(Status::Dead),
+            _ if kind == Kind::Parameterized || job.has_resources || job.freed => {
+                Some(Status::Running)
+            }
+            _ => Some(Status::Pending),
+        };
+        let stopped = job.fatal && allocs::is_stopped(job);
+        Self { status, stopped }
+    }
 }
 
 impl Record {
-    pub(crate) fn new(job: Job, spec: Arc<Spec>, seen: u32) -> Self {
+    pub(crate) fn new(job: Job, spec: Arc<Spec>, seen: u32, seq: u64) -> Self {
+        let stand = Stand::of(&job, spec.kind);
         Self {
             job,
             spec,
             allocation: None,
+            create_seq: seq,
+            modify_seq: seq,
+            touched_seq: seq,
             seen,
-            touched: false,
+            what: What::default(),
+            stand,
         }
     }
 
-    pub(crate) fn apply(&mut self, event: &Event) -> Result<job::Change, job::Invalid> {
-        job::transition::apply(&mut self.job, event)
+    /// Applies an event, entry `seq`; what it changed.
+    pub(crate) fn apply(&mut self, event: &Event, seq: u64) -> Result<What, job::Invalid> {
+        use job::Changed;
+        self.touched_seq = seq;
+        let before = self.alloc_stand();
+        let change = self.job.apply_at(event, Seq(seq))?;
+        let notes = Changed::ANNOTATIONS;
+        let mut what = match change.changed {
+            changed if changed == Changed::NOTHING || changed == notes => return Ok(What::NOTES),
+            _ => What::ROW,
+        };
+        let stand = Stand::of(&self.job, self.spec.kind);
+        if stand != self.stand {
+            self.stand = stand;
+            self.modify_seq = seq;
+            what = what.and(What::STATUS);
+        }
+        let after = self.alloc_stand();
+        if after != before {
+            // What a job's own entries say changed.
+            let stamp = Stamp {
+                seq,
+                time: event.timestamp,
+            };
+            if let Some(allocation) = &mut self.allocation {
+                allocation.modified = stamp;
+            }
+            what = what.and(What::ALLOCS);
+        }
+        if change.changed.contains(Changed::ALLOCS) {
+            what = what.and(What::ALLOCS);
+        }
+        Ok(what)
+    }
+
+    /// What a job's own entries say of its allocations; none while it has none.
+    fn alloc_stand(&self) -> Option<(AllocStatus, bool)> {
+        let implied = job::allocs::implied(&self.job)?;
+        Some((implied.status, implied.stop))
+    }
+
+    /// Its allocation, also when it got it too late to run.
+    pub(crate) fn held(&self) -> Option<&Allocation> {
+        self.allocation
+            .as_deref()
+            .filter(|_| self.job.has_resources || self.job.freed)
+    }
+
+    /// The entry that made it.
+    #[must_use]
+    pub fn create_seq(&self) -> u64 {
+        self.create_seq
+    }
+
+    /// The newest entry that changed its status (pending, running, dead) or stopped it; when it is listed first, that is the one by
+    /// which it left NEW. No two jobs have the same.
+    #[must_use]
+    pub fn modify_seq(&self) -> u64 {
+        self.modify_seq
+    }
+
+    /// The newest entry of any kind.
+    #[must_use]
+    pub fn touched_seq(&self) -> u64 {
+        self.touched_seq
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.spec.kind
+    }
+
+    /// The job it was dispatched from.
+    #[must_use]
+    pub fn parent(&self) -> Option<JobId> {
+        self.spec.parent
+    }
+
+    /// The label of its slot.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.spec.group.as_deref().unwrap_or(GROUP_USUAL)
+    }
+
+    /// Its status; none while it is NEW, and not listed.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        self.stand.status
+    }
+
+    /// Whether its user stopped it: a fatal exception `cancel`.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stand.stopped
+    }
+
+    pub(crate) fn stand(&self) -> Stand {
+        self.stand
+    }
+
+    /// Its place in the order of modification; none while it is NEW.
+    #[must_use]
+    pub fn modify_key(&self, slot: Slot) -> Option<ModifyKey> {
+        self.stand.status?;
+        Some(ModifyKey::new(self.modify_seq, slot, self.job.userid))
     }
 
     /// The job.

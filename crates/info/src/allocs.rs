@@ -1,0 +1,217 @@
+//! The allocations of a job: one on each rank of its R, in the order of the ranks.
+//!
+//! They are derived when they are asked for: what a job keeps are runs of ranks on runs of nodes ([`Runs`]) and, only where an
+//! `alloc-status` entry said so, what differs from what the job's own entries imply:
+//!
+//! ```text
+//!  job                             its allocations that nothing else was said of
+//!  has R, not started              pending
+//!  started                         running
+//!  finish 0                        complete
+//!  finish ≠ 0                      failed: exit code, signal, timeout, what the exception says
+//!   … after a fatal `cancel`       complete, desired `stop`, canceled
+//!   … after a fatal `node-fail`    lost
+//!  ended without `finish`          started: lost; not started: canceled or failed
+//! ```
+//! An allocation that is complete, failed or lost by an `alloc-status` stays so.
+
+use job::{AllocStatus, AllocView, Job, Timestamp, allocs};
+
+use crate::{
+    nodes::{NodeIx, Nodes},
+    record::{Allocation, Record},
+};
+
+/// Ranks that follow each other, on nodes that follow each other in the table of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first rank.
+    pub rank: u32,
+    /// Its node.
+    pub node: NodeIx,
+    /// How many.
+    pub len: u32,
+}
+
+/// The ranks of a job and their nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Runs(Box<[Run]>);
+
+impl Runs {
+    pub(crate) fn of(places: impl Iterator<Item = (u32, NodeIx)>) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        for (rank, node) in places {
+            match runs.last_mut() {
+                Some(run)
+                    if run.rank + run.len == rank && run.node.0.wrapping_add(run.len) == node.0 =>
+                {
+                    run.len += 1;
+                }
+                _ => runs.push(Run { rank, node, len: 1 }),
+            }
+        }
+        Self(runs.into())
+    }
+
+    /// The runs, by rank.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Run] {
+        &self.0
+    }
+}
+
+/// When an allocation, or all of a job, came or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Stamp {
+    /// The entry.
+    pub seq: u64,
+    /// Its time.
+    pub time: Timestamp,
+}
+
+/// One allocation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alloc<'a> {
+    /// Its rank.
+    pub rank: u32,
+    /// Its node.
+    pub node: NodeIx,
+    /// How it is.
+    pub status: AllocStatus,
+    /// Whether it is to stop, or was to.
+    pub desired_stop: bool,
+    /// Why, in a few words, where it is known.
+    pub reason: Option<&'a str>,
+    /// How its processes ended.
+    pub wait_status: Option<i32>,
+    /// When it came.
+    pub created: Stamp,
+    /// When it last changed.
+    pub modified: Stamp,
+}
+
+/// Allocations of which the same is to be said.
+#[derive(Debug, Clone)]
+struct Segment<'a> {
+    run: Run,
+    view: AllocView<'a>,
+    /// In words, once for all of them.
+    reason: Option<Box<str>>,
+    modified: Stamp,
+}
+
+/// The allocations of one job, as they are now.
+#[derive(Debug, Clone)]
+pub struct Allocs<'a> {
+    segments: Vec<Segment<'a>>,
+    created: Stamp,
+    len: usize,
+}
+
+impl<'a> Allocs<'a> {
+    /// Those of a job; none before it has resources.
+    #[must_use]
+    pub fn of(record: &'a Record, _nodes: &Nodes) -> Self {
+        let mut allocs = Self {
+            segments: Vec::new(),
+            created: Stamp::default(),
+            len: 0,
+        };
+        if let Some(held) = record.held() {
+            allocs.created = held.created;
+            allocs.cut(record.job(), held);
+        }
+        allocs
+    }
+
+    /// Cuts the runs where what was said of single allocations begins and ends.
+    fn cut(&mut self, job: &'a Job, held: &Allocation) {
+        let said = job.allocs.as_deref();
+        let mut said = said.into_iter().flat_map(|said| said.runs()).peekable();
+        for &run in held.runs.as_slice() {
+            self.len += run.len as usize;
+            let (mut from, end) = (run.rank, run.rank + run.len);
+            while from < end {
+                while said.next_if(|(_, last, _)| *last < from).is_some() {}
+                let to = match said.peek() {
+                    Some((first, _, _)) if *first > from => (*first).min(end),
+                    Some((_, last, _)) => last.saturating_add(1).min(end),
+                    None => end,
+                };
+                let Some(view) = allocs::at(job, from) else {
+                    break;
+                };
+                let modified = view.said.map_or(held.modified, |said| Stamp {
+                    seq: said.seq.0,
+                    time: said.time,
+                });
+                self.segments.push(Segment {
+                    run: Run {
+                        rank: from,
+                        node: NodeIx(run.node.0 + (from - run.rank)),
+                        len: to - from,
+                    },
+                    reason: view.reason.map(|reason| reason.to_string().into()),
+                    view,
+                    modified,
+                });
+                from = to;
+            }
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Each of them, by rank.
+    pub fn iter(&self) -> impl Iterator<Item = Alloc<'_>> + '_ {
+        self.segments
+            .iter()
+            .flat_map(move |segment| (0..segment.run.len).map(move |at| self.at(segment, at)))
+    }
+
+    /// The one on a rank.
+    #[must_use]
+    pub fn get(&self, rank: u32) -> Option<Alloc<'_>> {
+        let after = self
+            .segments
+            .partition_point(|segment| segment.run.rank <= rank);
+        let segment = self.segments.get(after.checked_sub(1)?)?;
+        let at = rank - segment.run.rank;
+        (at < segment.run.len).then(|| self.at(segment, at))
+    }
+
+    fn at(&self, segment: &'a Segment<'_>, at: u32) -> Alloc<'_> {
+        let Segment {
+            run,
+            view,
+            reason,
+            modified,
+        } = segment;
+        Alloc {
+            rank: run.rank + at,
+            node: NodeIx(run.node.0 + at),
+            status: view.status,
+            desired_stop: view.stop,
+            reason: reason.as_deref(),
+            wait_status: view.wait_status,
+            created: self.created,
+            modified: *modified,
+        }
+    }
+}
+
+/// Whether a job is stopped by its user.
+pub(crate) fn is_stopped(job: &Job) -> bool {
+    let fatal = job.exception.as_deref().filter(|_| job.fatal);
+    fatal.is_some_and(|exception| exception.severity == 0 && exception.kind == "cancel")
+}
