@@ -21,6 +21,8 @@
 pub mod answer;
 pub mod ask;
 pub mod bodies;
+pub mod facts;
+pub mod filter;
 pub mod names;
 pub mod statuses;
 pub mod stream;

@@ -1,0 +1,186 @@
+//! One job: the stub of a list, and whole.
+//!
+//! The command, its arguments and its environment are in neither: the list does not hold them, and guests may read the jobs of others.
+//! What there is of the jobspec is a group, a task of the same name, counts, the time limit.
+
+use info::{Kind, Record};
+use job::JobId;
+
+use super::{
+    DRIVER,
+    json::{self, Object},
+    summary,
+};
+use crate::{facts, names};
+
+/// What only weir knows of a job: `{"State":"RUN","Result":null,"Urgency":16,"Priority":16,"UserID":1000}`.
+fn own(object: &mut Object<'_>, record: &Record) {
+    let job = record.job();
+    object.object("Weir", |weir| {
+        weir.text("State", job.state.long());
+        match job.result() {
+            Some(result) => weir.text("Result", result.long()),
+            None => weir.nulls(&["Result"]),
+        }
+        weir.uint("Urgency", job.urgency.get());
+        match job.priority {
+            Some(priority) => weir.uint("Priority", priority.0),
+            None => weir.nulls(&["Priority"]),
+        }
+        weir.uint("UserID", job.userid);
+    });
+}
+
+/// Writes a job as a list shows it.
+pub(crate) fn stub(out: &mut Vec<u8>, list: &info::Projection, record: &Record, meta: bool) {
+    json::object(out, |object| {
+        object.text("ID", &facts::job_id(record));
+        object.text("ParentID", &facts::parent_id(record));
+        object.text("Name", facts::name(record));
+        object.text("Namespace", names::NAMESPACE);
+        object.raw("Datacenters", b"[\"*\"]");
+        object.text("NodePool", facts::pool(record));
+        object.nulls(&["Multiregion"]);
+        object.text("Type", facts::job_type(record));
+        object.uint("Priority", record.job().urgency.get());
+        object.bool("Periodic", false);
+        object.bool("ParameterizedJob", record.kind() == Kind::Parameterized);
+        object.bool("Stop", record.is_stopped());
+        object.text("Status", facts::status(record));
+        object.text("StatusDescription", &facts::status_description(record));
+        summary::write(object.key("JobSummary"), list, record, false);
+        object.uint("CreateIndex", record.create_seq());
+        object.uint("ModifyIndex", record.modify_seq());
+        object.uint("JobModifyIndex", record.create_seq());
+        object.uint("Version", 0_u64);
+        object.nanos("SubmitTime", record.job().t_submit);
+        if meta {
+            object.nulls(&["Meta"]);
+        }
+        own(object, record);
+    });
+}
+
+/// Writes a job whole.
+pub(crate) fn full(out: &mut Vec<u8>, record: &Record) {
+    json::object(out, |object| {
+        object.text("Region", names::REGION);
+        object.text("Namespace", names::NAMESPACE);
+        object.text("ID", &facts::job_id(record));
+        object.text("ParentID", &facts::parent_id(record));
+        object.text("Name", facts::name(record));
+        object.text("Type", facts::job_type(record));
+        object.uint("Priority", record.job().urgency.get());
+        object.bool("AllAtOnce", false);
+        object.raw("Datacenters", b"[\"*\"]");
+        object.text("NodePool", facts::pool(record));
+        object.nulls(&["Constraints", "Affinities", "Spreads"]);
+        object.key("TaskGroups").push(b'[');
+        group(object.open(), record);
+        object.open().push(b']');
+        object.nulls(&["Update", "Multiregion", "Periodic", "Reschedule", "Migrate"]);
+        if record.kind() == Kind::Parameterized {
+            object.raw(
+                "ParameterizedJob",
+                br#"{"Payload":"","MetaRequired":null,"MetaOptional":null}"#,
+            );
+        } else {
+            object.nulls(&["ParameterizedJob"]);
+        }
+        object.bool("Dispatched", record.parent().is_some());
+        object.nulls(&["Payload", "Meta", "UI", "VersionTag"]);
+        object.blanks(&[
+            "ConsulToken",
+            "ConsulNamespace",
+            "VaultToken",
+            "VaultNamespace",
+            "NomadTokenID",
+            "DispatchIdempotencyToken",
+        ]);
+        object.text("Status", facts::status(record));
+        object.text("StatusDescription", &facts::status_description(record));
+        object.bool("Stable", false);
+        object.bool("Stop", record.is_stopped());
+        object.uint("Version", 0_u64);
+        object.nanos("SubmitTime", record.job().t_submit);
+        object.uint("CreateIndex", record.create_seq());
+        object.uint("ModifyIndex", record.modify_seq());
+        object.uint("JobModifyIndex", record.create_seq());
+        own(object, record);
+    });
+}
+
+/// What is left of a job that is gone.
+pub(crate) fn gone(out: &mut Vec<u8>, id: JobId) {
+    json::object(out, |object| {
+        object.text("ID", &id.f58(true));
+        object.text("Namespace", names::NAMESPACE);
+    });
+}
+
+fn group(out: &mut Vec<u8>, record: &Record) {
+    json::object(out, |group| {
+        group.text("Name", record.group());
+        group.uint("Count", facts::group_count(record));
+        group.key("Tasks").push(b'[');
+        task(group.open(), record);
+        group.open().push(b']');
+        group.nulls(&[
+            "Update",
+            "Migrate",
+            "Constraints",
+            "Affinities",
+            "Spreads",
+            "Networks",
+            "Services",
+            "Volumes",
+            "Meta",
+            "RestartPolicy",
+            "ReschedulePolicy",
+            "EphemeralDisk",
+            "Scaling",
+            "Consul",
+            "Disconnect",
+            "ShutdownDelay",
+            "StopAfterClientDisconnect",
+            "MaxClientDisconnect",
+        ]);
+    });
+}
+
+fn task(out: &mut Vec<u8>, record: &Record) {
+    let spec = record.spec();
+    json::object(out, |task| {
+        task.text("Name", record.group());
+        task.text("Driver", DRIVER);
+        task.blanks(&["User", "KillSignal", "Kind"]);
+        task.bool("Leader", false);
+        task.uint("KillTimeout", 0_u64);
+        task.uint("ShutdownDelay", 0_u64);
+        task.object("Resources", |resources| {
+            resources.uint("CPU", 0_u64);
+            resources.uint("Cores", spec.ncores.unwrap_or(0));
+            for key in ["MemoryMB", "MemoryMaxMB", "DiskMB", "IOPS", "SecretsMB"] {
+                resources.uint(key, 0_u64);
+            }
+            resources.nulls(&["Networks", "Devices", "NUMA"]);
+        });
+        task.nulls(&[
+            "Config",
+            "Env",
+            "Meta",
+            "Constraints",
+            "Affinities",
+            "Services",
+            "Templates",
+            "Artifacts",
+            "VolumeMounts",
+            "RestartPolicy",
+            "Lifecycle",
+            "LogConfig",
+            "DispatchPayload",
+            "Vault",
+            "Identities",
+        ]);
+    });
+}
