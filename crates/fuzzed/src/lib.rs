@@ -12,6 +12,7 @@
 
 pub mod constraint;
 pub mod eventlog;
+pub mod filter;
 pub mod formats;
 pub mod frame;
 mod instance;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target {
         name: "frame",
         check: frame::check,
@@ -53,6 +54,10 @@ pub const TARGETS: [Target; 7] = [
     Target {
         name: "query",
         check: query::check,
+    },
+    Target {
+        name: "filter",
+        check: filter::check,
     },
     Target {
         name: "formats",
