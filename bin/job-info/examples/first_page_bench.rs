@@ -67,6 +67,7 @@ fn main() {
             reconnect: std::time::Duration::from_millis(20),
             private: false,
             allow_guests: false,
+            http: None,
         };
         move || runtime().block_on(job_info::run(config, std::future::pending()))
     });

@@ -24,6 +24,7 @@ use wire::{Cred, Request, errno, json_payload};
 
 use crate::{
     Config,
+    elsewhere::HttpTokens,
     fetch_queue::FetchQueue,
     files::Files,
     guest_read::Reads,
@@ -86,6 +87,8 @@ pub(crate) struct Info {
     pub(crate) stats_revision: u64,
     pub(crate) shares: Shares,
     pub(crate) reads: Reads,
+    /// Where HTTP is served.
+    pub(crate) http_tokens: Option<Box<dyn HttpTokens>>,
     pub(crate) id_lookups: u64,
     pub(crate) lookups: u64,
     pub(crate) update_lookups: u64,
@@ -136,6 +139,7 @@ impl Info {
             stats_revision: 0,
             shares: Shares::default(),
             reads: Reads::default(),
+            http_tokens: None,
             id_lookups: 0,
             lookups: 0,
             update_lookups: 0,
@@ -325,6 +329,7 @@ impl Info {
                 self.info_stats_get(caller);
                 Ok(())
             }
+            Method::HttpToken => self.http_token(caller, payload),
             _ => Ok(()),
         };
         if let Err(refusal) = answered {

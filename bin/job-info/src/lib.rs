@@ -8,6 +8,8 @@
 //!                  ┌──────────────┬───────────────┬────────┴──────┬──────────────┐
 //!                info::Projection hold          streams         waiters         link
 //!                the list         too early     cursors         list-id         reconnect, resume
+//!                       ▲
+//!                  http::Door ◄── bounded channel ──► http: a thread of its own
 //! ```
 //! Only a reader: it may be stopped at any moment. It keeps nothing on disk; its list is folded from the journal, and
 //! a second one beside it (on standby for the names) is no trouble. Left to others: what is true (`job-manager`), how it is
@@ -16,12 +18,14 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod elsewhere;
 mod fetch_queue;
 mod files;
 mod follow;
 mod guest;
 mod guest_read;
 mod hold;
+pub mod http;
 mod link;
 mod list;
 mod lookup;
@@ -50,6 +54,8 @@ pub struct Config {
     pub private: bool,
     /// Other users may use our own socket, as guests.
     pub allow_guests: bool,
+    /// HTTP, if it is served.
+    pub http: Option<http::Options>,
 }
 
 /// Serves until `shutdown` is done. Must be called within a tokio runtime.

@@ -1,6 +1,6 @@
 //! weir-job-info: arguments, logging, signals, exit code.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
 
@@ -25,8 +25,22 @@ struct Args {
     /// Let other users in, as guests
     #[arg(long)]
     allow_guests: bool,
+    /// Serve HTTP at ADDR:PORT, or off. Port 0: the one used before, else any
+    #[arg(long, value_name = "ADDR:PORT|off", default_value = "127.0.0.1:0", value_parser = http)]
+    http: Http,
+    /// HTTP needs no token: whoever reaches the address may read
+    #[arg(long)]
+    http_open: bool,
     #[command(flatten)]
     parent: daemon::StopWithParent,
+}
+
+/// Where HTTP is served, if it is.
+#[derive(Debug, Clone, Copy)]
+struct Http(Option<SocketAddr>);
+
+fn http(text: &str) -> Result<Http, String> {
+    job_info::http::parse_address(text).map(Http)
 }
 
 /// Longest pause that can be asked for.
@@ -61,7 +75,12 @@ fn main() -> ExitCode {
         run(args)
             .await
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| (1, format!("{error:#}")))
+            .map_err(|error| {
+                // The same address would be wrong the next time, too.
+                let wrong = error.is::<job_info::http::AddressError>();
+                let status = if wrong { daemon::STATUS_CONFIG } else { 1 };
+                (status, format!("{error:#}"))
+            })
     })
 }
 
@@ -72,6 +91,11 @@ async fn run(args: Args) -> anyhow::Result<()> {
         reconnect: args.reconnect,
         private: args.private,
         allow_guests: args.allow_guests,
+        http: args.http.0.map(|address| job_info::http::Options {
+            address,
+            open: args.http_open,
+            bounds: job_info::http::Bounds::default(),
+        }),
     };
     anyhow::ensure!(
         config.statedir.is_dir(),

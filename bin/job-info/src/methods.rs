@@ -45,6 +45,7 @@ pub(crate) enum Method {
     ListAttrs,
     ListStatsGet,
     InfoStatsGet,
+    HttpToken,
     // From the list, so they may be held.
     List,
     ListId,
@@ -68,11 +69,19 @@ impl Method {
     /// Whether it is answered at once.
     pub(crate) fn is_immediate(self) -> bool {
         use Method::{
-            Cancel, Disconnect, InfoStatsGet, ListAttrs, ListStatsGet, Pause, Ping, Resume,
+            Cancel, Disconnect, HttpToken, InfoStatsGet, ListAttrs, ListStatsGet, Pause, Ping,
+            Resume,
         };
         matches!(
             self,
-            Ping | Pause | Resume | Disconnect | Cancel | ListAttrs | ListStatsGet | InfoStatsGet
+            Ping | Pause
+                | Resume
+                | Disconnect
+                | Cancel
+                | ListAttrs
+                | ListStatsGet
+                | InfoStatsGet
+                | HttpToken
         )
     }
 }
@@ -99,6 +108,7 @@ pub(crate) fn find(topic: &str) -> Option<(Method, Role)> {
         ("job-info", "eventlog-watch") => (Method::EventlogWatch, Role::User),
         ("job-info", "update-lookup") => (Method::UpdateLookup, Role::User),
         ("job-info", "update-watch") => (Method::UpdateWatch, Role::User),
+        ("job-info", "http-token") => (Method::HttpToken, Role::User),
         ("job-info", "stats-get") => (Method::InfoStatsGet, Role::Owner),
         _ => return None,
     })

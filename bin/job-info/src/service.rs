@@ -24,6 +24,7 @@ use wire::{Cred, Message, errno};
 use crate::{
     Config,
     core::Info,
+    http::Serving,
     link::Lost,
     peer::{ClientKey, OUT_LIMITS, Via},
 };
@@ -58,6 +59,8 @@ pub(crate) async fn serve(
     let socket = config.socket.clone();
     let mut direct = Direct::open(&config, uid)?;
     let mut direct_due = now + retry_direct;
+    let mut http = Serving::new(config.http, uid, now);
+    let mut http_left = false;
     let mut info = Info::new(config, Cred::owner(uid), jitter, now);
     let mut connecting: Option<Connecting> = None;
     let mut receiver: Option<Receiver> = None;
@@ -79,6 +82,7 @@ pub(crate) async fn serve(
                 None
             });
         }
+        http.begin(&mut info, direct.is_some(), now)?;
         let connect_due = info
             .link
             .due
@@ -88,7 +92,8 @@ pub(crate) async fn serve(
         if info.next_tick(now).is_some_and(|due| due <= now) {
             info.tick(now);
         }
-        let deadline = [info.next_tick(now), connect_due, direct_wake]
+        let http_wake = http.due(direct.is_some());
+        let deadline = [info.next_tick(now), connect_due, direct_wake, http_wake]
             .into_iter()
             .flatten()
             .min();
@@ -97,11 +102,14 @@ pub(crate) async fn serve(
             .broker()
             .filter(|_| info.streams.has_blocked())
             .cloned();
-        let busy = info.streams.has_ready() || !inbox.is_empty();
+        let busy = info.streams.has_ready() || !inbox.is_empty() || http_left;
 
         tokio::select! {
             biased;
-            () = &mut shutdown => return Ok(()),
+            () = &mut shutdown => {
+                http.end(&mut info).await;
+                return Ok(());
+            }
             result = recv(&mut receiver, &mut read), if inbox.is_empty() => match result {
                 Ok(()) => inbox.extend(read.drain(..)),
                 Err(end) => {
@@ -135,6 +143,7 @@ pub(crate) async fn serve(
                 }
             },
             done = info.reads.done() => info.lookup_read(done),
+            () = http.ready() => {}
             () = has_room(room) => info.streams.unblock(Via::Broker),
             () = until(deadline) => info.tick(Instant::now()),
             () = std::future::ready(()), if busy => {}
@@ -152,6 +161,7 @@ pub(crate) async fn serve(
             }
         }
         info.pump();
+        http_left = http.work(&mut info);
         // The connections' own tasks get to read and write.
         tokio::task::yield_now().await;
     }

@@ -56,6 +56,7 @@ impl Daemon {
             reconnect: Duration::from_millis(50),
             private: false,
             allow_guests: false,
+            http: None,
         };
         Self::start(move |asked| async move {
             let shutdown = async {

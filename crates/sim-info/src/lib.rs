@@ -1,6 +1,6 @@
 //! job-info's shell (`bin/job-info`), compiled from its own sources over `sim-io`: one follower that the simulator drives.
 //!
-//! Real: the link and its back-off, following and resuming, marks and held requests, listings and waits, streams and pauses. Written here:
+//! Real: the link and its back-off, following and resuming, marks and held requests, listings and waits, streams and pauses. Left out: HTTP. Written here:
 //! `files.rs` (no inotify: the simulator's jobs have no files) and the loop of `service.rs` ([`Follower`]). The times that the shell takes
 //! itself (`Instant::now` in `core.rs`) decide only how long one slice of sending is and what age a stale list tells.
 //! A change of the shell that does not compile here needs a change here.
@@ -21,6 +21,7 @@ macro_rules! shell {
 
 shell! {
     "../../../bin/job-info/src/core.rs" core,
+    "../../../bin/job-info/src/elsewhere.rs" elsewhere,
     "../../../bin/job-info/src/fetch_queue.rs" fetch_queue,
     "../../../bin/job-info/src/follow.rs" follow,
     "../../../bin/job-info/src/guest.rs" guest,

@@ -87,6 +87,7 @@ impl Instance {
             reconnect: Duration::from_millis(50),
             private: false,
             allow_guests: false,
+            http: None,
         };
         change(&mut config);
         let (shutdown, asked) = oneshot::channel();

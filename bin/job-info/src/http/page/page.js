@@ -1,0 +1,109 @@
+// The jobs, live: one page of /v1/jobs/statuses/stream in a table. Text from the server is only ever set as text.
+"use strict";
+(async () => {
+  const rows = new Map();
+  let order = [];
+  const body = document.getElementById("jobs");
+  const none = document.getElementById("none");
+  const state = document.getElementById("state");
+
+  const say = (text, bad) => {
+    state.textContent = text;
+    state.classList.toggle("bad", Boolean(bad));
+  };
+
+  // A token in the address is exchanged for a cookie, and does not stay where others may see it.
+  const match = /^#token=(.+)$/.exec(location.hash);
+  if (match) {
+    history.replaceState(null, "", location.pathname + location.search);
+    const answer = await fetch("/v1/weir/session", {
+      method: "POST",
+      headers: { "X-Nomad-Token": decodeURIComponent(match[1]) },
+    });
+    if (!answer.ok) {
+      say("this token is not good any more: 'weir open' gives another", true);
+      return;
+    }
+  }
+
+  const cell = (row, name, text) => {
+    const at = row.querySelector("." + name) || row.appendChild(document.createElement("td"));
+    at.className = name;
+    at.textContent = text;
+    return at;
+  };
+
+  const counts = (job) => {
+    if (job.ChildStatuses) {
+      return job.ChildStatuses.length + " children";
+    }
+    const found = new Map();
+    if (job.AllocCounts) {
+      for (const [status, count] of Object.entries(job.AllocCounts)) {
+        if (count > 0) found.set(status, count);
+      }
+    }
+    for (const alloc of job.Allocs || []) {
+      found.set(alloc.ClientStatus, (found.get(alloc.ClientStatus) || 0) + 1);
+    }
+    return [...found].map(([status, count]) => count + " " + status).join(", ");
+  };
+
+  const fill = (job) => {
+    let row = rows.get(job.ID);
+    if (!row) {
+      row = document.createElement("tr");
+      row.dataset.job = job.ID;
+      rows.set(job.ID, row);
+    }
+    cell(row, "id", job.ID);
+    cell(row, "name", job.Name);
+    cell(row, "type", job.Type);
+    const result = job.Weir && job.Weir.Result ? job.Weir.Result.toLowerCase() : "";
+    const status = cell(row, "status", job.Status === "dead" && result ? result : job.Status);
+    status.classList.add(result === "failed" || result === "timeout" ? "failed" : job.Status);
+    cell(row, "allocs", counts(job));
+    cell(row, "time", new Date(job.SubmitTime / 1e6).toLocaleString());
+  };
+
+  const show = () => {
+    const wanted = order.map((id) => rows.get(id)).filter(Boolean);
+    const kept = new Set(order);
+    for (const id of [...rows.keys()]) {
+      if (!kept.has(id)) rows.delete(id);
+    }
+    body.replaceChildren(...wanted);
+    none.hidden = wanted.length > 0;
+  };
+
+  const source = new EventSource("/v1/jobs/statuses/stream?per_page=50&allocs=counts");
+  source.addEventListener("page", (event) => {
+    const page = JSON.parse(event.data);
+    rows.clear();
+    page.forEach(fill);
+    order = page.map((job) => job.ID);
+    show();
+    say("live");
+  });
+  source.addEventListener("change", (event) => {
+    const change = JSON.parse(event.data);
+    change.Jobs.forEach(fill);
+    order = change.Order;
+    show();
+    say("live");
+  });
+  source.addEventListener("stale", (event) => {
+    const stale = JSON.parse(event.data).Stale;
+    say(stale === null ? "live" : "the list does not follow the journal now; it is as it was", stale !== null);
+  });
+  source.addEventListener("error", (event) => {
+    if (event.data) {
+      say(event.data, true);
+      source.close();
+    } else if (source.readyState === EventSource.CLOSED) {
+      say("not let in: 'weir open' gives an address with a token", true);
+    } else {
+      say("connection lost; trying again …", true);
+    }
+  });
+})();

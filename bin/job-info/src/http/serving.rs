@@ -1,0 +1,151 @@
+//! Whether and when HTTP is served: at once, or as soon as this process is the one that serves the instance, and until the end.
+//!
+//! Of several job-infos one holds the lock of `job-info.socket`. Where any port will do, only that one serves; one that was given a port
+//! of its own serves in any case, and `STATEDIR/http` is the holder's.
+
+use std::{
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use super::{Door, Http, Instance, Options, server::END_WAIT};
+use crate::core::Info;
+
+/// The pause when the port is another's.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// An address that cannot be served; starting again does not help.
+#[derive(Debug, Error)]
+#[error(
+    "cannot serve HTTP at {address}: {error}; choose another address with --http, or --http=off"
+)]
+pub struct AddressError {
+    address: SocketAddr,
+    #[source]
+    error: io::Error,
+}
+
+/// HTTP, if it is served.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    options: Option<Options>,
+    owner: u32,
+    open: Option<(Http, Door)>,
+    due: Instant,
+    warned: bool,
+    /// Our address is in the file.
+    published: bool,
+}
+
+impl Serving {
+    pub(crate) fn new(options: Option<Options>, owner: u32, now: Instant) -> Self {
+        Self {
+            options,
+            owner,
+            open: None,
+            due: now,
+            warned: false,
+            published: false,
+        }
+    }
+
+    /// When to try again; `None`: there is nothing to do.
+    pub(crate) fn due(&self, holds: bool) -> Option<Instant> {
+        let options = self.options?;
+        let may = holds || options.address.port() != 0;
+        (self.open.is_none() && may).then_some(self.due)
+    }
+
+    /// Begins, if it is time; says where, if that is to be said by us.
+    ///
+    /// # Errors
+    /// [`AddressError`], or the files cannot be written.
+    pub(crate) fn begin(
+        &mut self,
+        info: &mut Info,
+        holds: bool,
+        now: Instant,
+    ) -> anyhow::Result<()> {
+        if let (Some((http, _)), true, false) = (&self.open, holds, self.published) {
+            http.publish(&info.config.statedir)?;
+            self.published = true;
+        }
+        let (Some(options), Some(due)) = (self.options, self.due(holds)) else {
+            return Ok(());
+        };
+        if due > now {
+            return Ok(());
+        }
+        let listener = match Http::listen(&options, &info.config.statedir) {
+            Ok(listener) => listener,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if !self.warned {
+                    tracing::warn!(address = %options.address, "another program has this address: no HTTP until it is free");
+                    self.warned = true;
+                }
+                self.due = now + LISTEN_PAUSE;
+                return Ok(());
+            }
+            Err(error) => {
+                let address = options.address;
+                return Err(AddressError { address, error }.into());
+            }
+        };
+        let instance = Instance {
+            statedir: &info.config.statedir,
+            owner: self.owner,
+            private: info.config.private,
+        };
+        let (http, door, tokens) = Http::start(listener, &options, instance)?;
+        if holds {
+            http.publish(&info.config.statedir)?;
+            self.published = true;
+        }
+        info.http_tokens = Some(Box::new(tokens));
+        info.projection.watch_changes(true);
+        self.open = Some((http, door));
+        Ok(())
+    }
+
+    /// Ready when [`Serving::work`] has something to do.
+    pub(crate) async fn ready(&mut self) {
+        match &mut self.open {
+            Some((_, door)) => door.ready().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does what there is to do, for a while; whether more is left.
+    pub(crate) fn work(&mut self, info: &mut Info) -> bool {
+        match &mut self.open {
+            Some((_, door)) => door.work(info),
+            None => false,
+        }
+    }
+
+    /// Everybody who waits is answered, streams end, and then the thread does.
+    pub(crate) async fn end(&mut self, info: &mut Info) {
+        let Some((mut http, mut door)) = self.open.take() else {
+            return;
+        };
+        door.work(info);
+        door.close(info);
+        http.stop();
+        let late = tokio::time::sleep(END_WAIT + super::THREAD_WAIT * 2);
+        tokio::pin!(late);
+        loop {
+            tokio::select! {
+                () = http.ended() => break,
+                () = &mut late => {
+                    tracing::warn!("HTTP does not end; it ends with this process");
+                    return;
+                }
+                () = door.ready() => while door.work(info) {},
+            }
+        }
+        http.join();
+    }
+}
