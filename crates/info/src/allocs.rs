@@ -141,10 +141,16 @@ impl<'a> Allocs<'a> {
                 let Some(view) = allocs::at(job, from) else {
                     break;
                 };
-                let modified = view.said.map_or(held.modified, |said| Stamp {
-                    seq: said.seq.0,
-                    time: said.time,
-                });
+                let modified = match view.said {
+                    // What the job's own entries say of it may be newer: that it is to stop.
+                    Some(said) if said.status.is_terminal() || said.seq.0 > held.modified.seq => {
+                        Stamp {
+                            seq: said.seq.0,
+                            time: said.time,
+                        }
+                    }
+                    _ => held.modified,
+                };
                 self.segments.push(Segment {
                     run: Run {
                         rank: from,

@@ -65,6 +65,17 @@ impl Feed {
         }
     }
 
+    pub(super) fn resource(&mut self, name: &str, context: &str) -> Sent {
+        self.seq += 1;
+        self.time += 0.5;
+        Sent {
+            json: format!(
+                r#"{{"seq":{},"log":"resource","eventlog_seq":1,"entry":{{"timestamp":{:?},"name":"{name}","context":{context}}}}}"#,
+                self.seq, self.time
+            ),
+        }
+    }
+
     pub(super) fn submit(&mut self, id: u64, user: u32, urgency: u32, spec: &str) -> Vec<Sent> {
         let context = format!(r#"{{"userid":{user},"urgency":{urgency},"flags":0,"version":1}}"#);
         vec![
@@ -98,6 +109,19 @@ impl Feed {
         self.entry(id, "alloc", "", &r)
     }
 
+    /// Resources on several ranks, on nodes that are named after them.
+    pub(super) fn alloc_on(&mut self, id: u64, ranks: &str) -> Sent {
+        let nodes = if ranks.contains(['-', ',']) {
+            format!("n[{ranks}]")
+        } else {
+            format!("n{ranks}")
+        };
+        let r = format!(
+            r#""R":{{"version":1,"execution":{{"R_lite":[{{"rank":"{ranks}","children":{{"core":"0-1"}}}}],"nodelist":["{nodes}"],"starttime":0.0,"expiration":0.0}}}}"#
+        );
+        self.entry(id, "alloc", "", &r)
+    }
+
     pub(super) fn exception(&mut self, id: u64, kind: &str) -> Sent {
         self.entry(
             id,
@@ -123,6 +147,18 @@ pub(super) fn spec(name: &str, queue: Option<&str>) -> String {
         .unwrap_or_default();
     format!(
         r#"{{"resources":[{{"type":"slot","count":1,"label":"task","with":[{{"type":"core","count":1}}]}}],"tasks":[{{"command":["{name}"],"slot":"task","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{queue}"duration":0}}}},"version":1}}"#
+    )
+}
+
+/// A jobspec with attributes of weir's own.
+pub(super) fn weir_spec(name: &str, weir: &str) -> String {
+    spec(name, None).replace(r#""system":{"#, &format!(r#""system":{{"weir":{weir},"#))
+}
+
+/// The context of a `resource-define` of these ranks, named after them.
+pub(super) fn define(ranks: &str, pools: &str) -> String {
+    format!(
+        r#"{{"method":"announced","R":{{"version":1,"execution":{{"R_lite":[{{"rank":"{ranks}","children":{{"core":"0-3"}}}}],"nodelist":["n[{ranks}]"],"starttime":0.0,"expiration":0.0}}}},"pools":{pools}}}"#
     )
 }
 

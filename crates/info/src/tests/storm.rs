@@ -6,8 +6,9 @@ use job::{Event, Job, JobId, JobResult, State};
 use proptest::prelude::*;
 
 use super::{
-    feed::{Feed, Sent, batch, everything, fold, live, spec},
+    feed::{Feed, Sent, batch, define, everything, fold, live, spec, weir_spec},
     model::{matches, sorted},
+    oracle::Oracle,
 };
 use crate::{
     constraint::{Compare, Constraint, TimeField},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone)]
-enum Act {
+pub(super) enum Act {
     Submit {
         user: u32,
         urgency: u32,
@@ -49,6 +50,31 @@ enum Act {
     Purge {
         pick: usize,
     },
+    /// A job that others are dispatched from.
+    Parent,
+    /// One that is.
+    Dispatch {
+        pick: usize,
+    },
+    /// Resources on several nodes.
+    Spread {
+        pick: usize,
+        ranks: u8,
+    },
+    Start {
+        pick: usize,
+    },
+    /// What became of some of its allocations.
+    Report {
+        pick: usize,
+        ranks: u8,
+        status: u8,
+    },
+    /// Something about nodes.
+    Node {
+        kind: u8,
+        ranks: u8,
+    },
     /// An entry that does not fit, as a damaged journal has it.
     Damage {
         pick: usize,
@@ -56,7 +82,10 @@ enum Act {
     },
 }
 
-fn act() -> impl Strategy<Value = Act> {
+/// Sets of ranks.
+const RANKS: [&str; 6] = ["0", "1-2", "0-3", "3", "0,2-3", "1,3"];
+
+pub(super) fn act() -> impl Strategy<Value = Act> {
     let pick = 0usize..400;
     prop_oneof![
         6 => (0u32..4, 0u32..32, 0u8..5, 0u8..3).prop_map(|(user, urgency, name, queue)| Act::Submit { user, urgency, name, queue }),
@@ -67,6 +96,12 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (pick.clone(), 0u8..3).prop_map(|(pick, kind)| Act::Cancel { pick, kind }),
         2 => pick.clone().prop_map(|pick| Act::Clean { pick }),
         1 => pick.clone().prop_map(|pick| Act::Purge { pick }),
+        1 => Just(Act::Parent),
+        3 => pick.clone().prop_map(|pick| Act::Dispatch { pick }),
+        2 => (pick.clone(), 0u8..6).prop_map(|(pick, ranks)| Act::Spread { pick, ranks }),
+        3 => pick.clone().prop_map(|pick| Act::Start { pick }),
+        3 => (pick.clone(), 0u8..6, 0u8..6).prop_map(|(pick, ranks, status)| Act::Report { pick, ranks, status }),
+        3 => (0u8..5, 0u8..6).prop_map(|(kind, ranks)| Act::Node { kind, ranks }),
         1 => (pick, 0u8..3).prop_map(|(pick, kind)| Act::Damage { pick, kind }),
     ]
 }
@@ -102,8 +137,10 @@ fn fitting(
 }
 
 /// The entries of a storm: a journal as the job-manager makes it, and a little damage, which costs the job it is in.
-fn entries(acts: &[Act]) -> Vec<Sent> {
+pub(super) fn entries(acts: &[Act]) -> Vec<Sent> {
     let mut feed = Feed::default();
+    let mut resources = job::Resources::new();
+    let mut parents: Vec<u64> = Vec::new();
     let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
     let mut ids: Vec<u64> = Vec::new();
     let mut gone: BTreeSet<u64> = BTreeSet::new();
@@ -131,6 +168,92 @@ fn entries(acts: &[Act]) -> Vec<Sent> {
                     id,
                     Box::new(move |feed| feed.submit(id, user, urgency, &spec)),
                 )
+            }
+            Act::Parent => {
+                let id = (ids.len() as u64 + 1) * 1000;
+                ids.push(id);
+                parents.push(id);
+                let spec = weir_spec("parent", r#"{"parameterized":{}}"#);
+                let wait = r#"{"description":"dispatch"}"#;
+                let context = r#"{"userid":1,"urgency":16,"flags":0,"version":1}"#;
+                let made = move |feed: &mut Feed| {
+                    vec![
+                        feed.entry(id, "submit", context, &format!("\"jobspec\":{spec}")),
+                        feed.entry(id, "validate", "", ""),
+                        feed.entry(id, "dependency-add", wait, ""),
+                    ]
+                };
+                (id, Box::new(made))
+            }
+            Act::Dispatch { pick } => {
+                let Some(parent) = parents.get(pick % parents.len().max(1)) else {
+                    continue;
+                };
+                let id = (ids.len() as u64 + 1) * 1000;
+                ids.push(id);
+                let spec = weir_spec(
+                    "child",
+                    &format!(r#"{{"parent":{parent},"dispatch":{{"meta":{{}}}}}}"#),
+                );
+                (id, Box::new(move |feed| feed.submit(id, 1, 16, &spec)))
+            }
+            Act::Spread { pick, ranks } => {
+                let Some(id) = job(pick) else { continue };
+                let ranks = RANKS[ranks as usize];
+                (id, Box::new(move |feed| vec![feed.alloc_on(id, ranks)]))
+            }
+            Act::Start { pick } => {
+                let Some(id) = job(pick) else { continue };
+                (
+                    id,
+                    Box::new(move |feed| vec![feed.entry(id, "start", "", "")]),
+                )
+            }
+            Act::Report {
+                pick,
+                ranks,
+                status,
+            } => {
+                let Some(id) = job(pick) else { continue };
+                let (ranks, status) = (
+                    RANKS[ranks as usize],
+                    job::AllocStatus::ALL[status as usize],
+                );
+                let context =
+                    format!(r#"{{"allocs":[{{"ranks":"{ranks}","status":"{status}"}}]}}"#);
+                (
+                    id,
+                    Box::new(move |feed| vec![feed.entry(id, "alloc-status", &context, "")]),
+                )
+            }
+            Act::Node { kind, ranks } => {
+                let ranks = RANKS[ranks as usize];
+                let (name, context) = match kind {
+                    0 if ranks.contains('-') => ("resource-define", define(ranks, r#"{}"#)),
+                    0 => ("resource-define", define("0-3", r#"{"a":"0","b":"1-2"}"#)),
+                    1 => ("online", format!(r#"{{"idset":"{ranks}"}}"#)),
+                    2 => (
+                        "offline",
+                        format!(r#"{{"idset":"{ranks}","reason":"gone"}}"#),
+                    ),
+                    3 => (
+                        "drain",
+                        format!(
+                            r#"{{"idset":"{ranks}","reason":"fans","overwrite":0,"userid":7}}"#
+                        ),
+                    ),
+                    _ => ("undrain", format!(r#"{{"idset":"{ranks}","userid":7}}"#)),
+                };
+                let before = (feed.clone(), resources.clone());
+                let sent = feed.resource(name, &context);
+                let entry: serde_json::Value = serde_json::from_str(&sent.json).expect("JSON");
+                let event = Event::parse(entry["entry"].to_string().as_bytes()).expect("an event");
+                if resources.apply(job::Seq(feed.seq), &event).is_ok() {
+                    all.push(sent);
+                } else {
+                    (feed, resources) = before;
+                }
+                continue;
             }
             Act::Purge { pick } | Act::Damage { pick, .. } => {
                 let Some(id) = job(pick) else { continue };
@@ -195,7 +318,7 @@ fn entries(acts: &[Act]) -> Vec<Sent> {
     all
 }
 
-fn play_in_batches(entries: &[Sent], sizes: &[usize], twice: bool) -> Projection {
+pub(super) fn play_in_batches(entries: &[Sent], sizes: &[usize], twice: bool) -> Projection {
     let mut projection = live();
     let mut rest = entries;
     let mut sizes = sizes.iter().cycle();
@@ -300,7 +423,7 @@ fn constraint() -> impl Strategy<Value = Constraint> {
     })
 }
 
-fn config(cases: u32) -> ProptestConfig {
+pub(super) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -319,6 +442,7 @@ proptest! {
         let entries = entries(&acts);
         let projection = play_in_batches(&entries, &sizes, false);
         check(&projection);
+        Oracle::of(&entries).check(&projection);
     }
 
     #[test]
@@ -330,6 +454,7 @@ proptest! {
         let once = play_in_batches(&entries, &sizes, false);
         let twice = play_in_batches(&entries, &sizes, true);
         check(&twice);
+        Oracle::of(&entries).check(&twice);
         prop_assert_eq!(everything(&once), everything(&twice));
         prop_assert_eq!(once.jobs().counts(), twice.jobs().counts());
         prop_assert_eq!(twice.counters().events, once.counters().events);
@@ -351,6 +476,7 @@ proptest! {
         let folded = fold(&mut replayed, &batch(&[], &format!("\"seq\":{},\"caught_up\":true", entries.len())));
         prop_assert!(folded.swapped);
         check(&replayed);
+        Oracle::of(&entries).check(&replayed);
         prop_assert_eq!(everything(&followed), everything(&replayed));
         prop_assert_eq!(followed.applied(), replayed.applied());
         prop_assert_eq!(followed.jobs().set_aside(), replayed.jobs().set_aside());
