@@ -11,7 +11,7 @@ test_expect_success 'the hint for starting again has the same options' '
 	mkfifo said &&
 	{ weir start --statedir="$PWD/other" -s 2 --runner-arg=--cores=0 >said & } &&
 	start=$! &&
-	head -n 9 said >hint &&
+	head -n 11 said >hint &&
 	kill $start && wait $start &&
 	grep "weir start .*--statedir=$PWD/other.* -s 2 --runner-arg=--cores=0\$" hint
 '
