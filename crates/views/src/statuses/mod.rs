@@ -1,12 +1,18 @@
 //! `/v1/jobs/statuses`: which jobs, in which order, in which form.
 
+pub mod allocs;
+pub(crate) mod assemble;
+pub(crate) mod body;
+pub(crate) mod filter;
 mod post;
+pub mod row;
+pub(crate) mod rows;
 
 use std::sync::Arc;
 
 use job::JobId;
 
-use crate::{answer::HttpError, names};
+use crate::{answer::HttpError, filter::Compiled, names};
 
 pub use post::{POST_JOBS_MAX, PostBody};
 
@@ -45,7 +51,7 @@ pub struct StatusesParams {
 /// A query for statuses. Two that ask for the same are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StatusesAsk {
-    pub(crate) filter: Option<Arc<str>>,
+    pub(crate) filter: Option<Compiled>,
     /// The listed jobs, ascending, each once; `None`: a page of all.
     pub(crate) ids: Option<Arc<[JobId]>>,
     /// Of a namespace that does not exist.
@@ -68,7 +74,8 @@ impl StatusesAsk {
             .map_err(|_| HttpError::bad("Expect a number for `per_page` query string parameter"))?;
         let asked = params.namespace.as_deref().filter(|name| !name.is_empty());
         let elsewhere = !matches!(asked, None | Some("*" | names::NAMESPACE));
-        let filter = params.filter.as_deref().filter(|text| !text.is_empty());
+        let filter =
+            Compiled::new(params.filter.as_deref().unwrap_or_default()).map_err(HttpError::bad)?;
         let (ids, nowhere, per_page, children) = match body {
             Some(body) => {
                 let nowhere = elsewhere && !body.one_namespace;
@@ -86,7 +93,7 @@ impl StatusesAsk {
             }
         };
         Ok(Self {
-            filter: filter.map(Into::into),
+            filter,
             ids,
             nowhere,
             include_children: params.include_children || children,

@@ -1,15 +1,20 @@
 //! Who waits for what, and which change wakes whom.
 
+mod fold;
+mod group;
+mod log;
+pub(crate) mod page;
+mod view;
+mod views;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use info::{Changes, Projection};
 use job::JobId;
 
-use crate::{
-    answer::{Body, Reply},
-    ask::Ask,
-};
+use crate::answer::Body;
+
+pub use views::{Stats, Views};
 
 /// Bounds.
 #[derive(Debug, Clone, Copy)]
@@ -85,57 +90,5 @@ impl Made {
             body: Body::new(vec![body.into()]),
             next_token: None,
         }
-    }
-}
-
-/// All live queries and those who wait.
-#[derive(Debug)]
-pub struct Views {
-    limits: Limits,
-}
-
-impl Views {
-    /// None yet.
-    #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        Self { limits }
-    }
-
-    /// Asks. `None`: the reply comes from [`Views::take_ready`], [`Views::expire`] or [`Views::close`] under this token.
-    #[must_use]
-    pub fn ask(&mut self, _projection: &Projection, _ask: &Ask, _token: u64) -> Option<Reply> {
-        None
-    }
-
-    /// Who waits under this token is gone.
-    pub fn cancel(&mut self, _token: u64) {}
-
-    /// The time of who waits under this token is up: the body as it is now. `None`: nobody waits under it any more, or the reply
-    /// is about to come from [`Views::take_ready`].
-    #[must_use]
-    pub fn expire(&mut self, _projection: &Projection, _token: u64) -> Option<Reply> {
-        None
-    }
-
-    /// What folds changed; to be told after each, before anything is asked of the new state.
-    pub fn changed(&mut self, _projection: &Projection, _changes: &Changes) {}
-
-    /// Whether [`Views::take_ready`] has something to do.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        false
-    }
-
-    /// Replies that became due, about `budget` of them.
-    #[must_use]
-    pub fn take_ready(&mut self, _projection: &Projection, _budget: usize) -> Vec<(u64, Reply)> {
-        Vec::new()
-    }
-
-    /// The end: everyone who waits, with the body as it is.
-    #[must_use]
-    pub fn close(&mut self, _projection: &Projection) -> Vec<(u64, Reply)> {
-        let _limits = self.limits;
-        Vec::new()
     }
 }

@@ -1,0 +1,265 @@
+//! Rows as text: made when a job changed, kept while they are asked for, bounded in bytes.
+//!
+//! A row that was told dirty is made again when it is next needed, with the chunks of allocations that did not change. The least recently
+//! needed rows go when there is no room; a body that was made of them keeps its own share.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hasher as _,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use info::{Allocs, Projection};
+use job::{AllocStatus, JobId};
+
+use super::{
+    Shape,
+    allocs::{Chunk, Chunks, NodeIds},
+    row,
+};
+
+/// Up to this many allocations a row is one piece of text.
+const SMALL_ALLOCS_MAX: usize = 48;
+/// What a row costs beside its text.
+const ROW_OVERHEAD_BYTES: usize = 256;
+
+/// One job's row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Without children and allocations.
+    head: Bytes,
+    /// All of it, while that is small or nothing in it can be shared; then there are no chunks, and the head is a part of it.
+    whole: Option<Bytes>,
+    chunks: Chunks,
+    /// `,"ChildCounts":…,"AllocCounts":…}`
+    counts: Bytes,
+    sign_full: u64,
+    sign_counts: u64,
+}
+
+impl Row {
+    fn of(projection: &Projection, id: JobId, nodes: &NodeIds, old: Option<&Row>) -> Option<Self> {
+        let record = projection.jobs().get(id)?;
+        let mut head = Vec::with_capacity(640);
+        row::head(&mut head, record);
+        let none = crate::facts::is_parent(record);
+        let allocs = Allocs::of(record, projection.nodes());
+        let mut chunks = if none || allocs.is_empty() {
+            Chunks::default()
+        } else {
+            let old = old.map(|old| &old.chunks);
+            Chunks::of(id, record.group(), &allocs, nodes, old)
+        };
+        let mut counts = Vec::with_capacity(128);
+        row::child_counts(&mut counts, projection, record);
+        counts.extend_from_slice(b",\"AllocCounts\":");
+        if none {
+            counts.extend_from_slice(b"null");
+        } else {
+            let each = AllocStatus::ALL.into_iter().zip(chunks.counts);
+            row::counted(&mut counts, each.map(|(status, n)| (status.as_str(), n)));
+        }
+        counts.push(b'}');
+        let sign_counts = sign(&[&head, &counts], 0);
+        if !none && allocs.len() > SMALL_ALLOCS_MAX {
+            return Some(Self {
+                sign_full: sign(&[&head], chunks.sign()),
+                head: head.into(),
+                whole: None,
+                chunks,
+                counts: counts.into(),
+                sign_counts,
+            });
+        }
+        let head_end = head.len();
+        let mut whole = head;
+        whole.reserve(chunks.len() + 48);
+        row::child_statuses(&mut whole, projection, record);
+        match chunks.chunks.first() {
+            None => whole.extend_from_slice(b",\"Allocs\":null}"),
+            Some(chunk) => {
+                whole.extend_from_slice(b",\"Allocs\":[");
+                whole.extend_from_slice(&chunk.text);
+                whole.extend_from_slice(ALLOCS_CLOSE);
+            }
+        }
+        chunks.chunks.clear();
+        let whole = Bytes::from(whole);
+        Some(Self {
+            sign_full: sign(&[&whole], 0),
+            head: whole.slice(..head_end),
+            whole: Some(whole),
+            chunks,
+            counts: counts.into(),
+            sign_counts,
+        })
+    }
+
+    /// What the row says in this shape, as a number.
+    pub(crate) fn sign(&self, shape: Shape) -> u64 {
+        match shape {
+            Shape::Full => self.sign_full,
+            Shape::Counts => self.sign_counts,
+        }
+    }
+
+    /// Bytes of the row in this shape.
+    pub(crate) fn len(&self, shape: Shape) -> usize {
+        match (shape, &self.whole) {
+            (Shape::Counts, _) => self.head.len() + self.counts.len(),
+            (Shape::Full, Some(whole)) => whole.len(),
+            (Shape::Full, None) => self.head.len() + self.chunks.len() + self.chunks.chunks.len(),
+        }
+    }
+
+    /// Appends the row in this shape.
+    pub(crate) fn write(&self, shape: Shape, out: &mut super::assemble::Assembler) {
+        match (shape, &self.whole) {
+            (Shape::Counts, _) => {
+                out.push(&self.head);
+                out.push(&self.counts);
+            }
+            (Shape::Full, Some(whole)) => out.push(whole),
+            (Shape::Full, None) => {
+                out.push(&self.head);
+                out.text(ALLOCS_OPEN);
+                for (at, chunk) in self.chunks.chunks.iter().enumerate() {
+                    if at > 0 {
+                        out.text(b",");
+                    }
+                    out.push(&chunk.text);
+                }
+                out.text(ALLOCS_CLOSE);
+            }
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let text = self.whole.as_ref().map_or(self.head.len(), Bytes::len);
+        let chunks = self.chunks.len() + self.chunks.chunks.capacity() * size_of::<Chunk>();
+        text + self.counts.len() + chunks + ROW_OVERHEAD_BYTES
+    }
+}
+
+/// Of a job that is no parent.
+const ALLOCS_OPEN: &[u8] = b",\"ChildStatuses\":null,\"Allocs\":[";
+const ALLOCS_CLOSE: &[u8] = b"]}";
+
+/// What these texts say, as a number; 0 is kept for what is not known.
+fn sign(texts: &[&[u8]], and: u64) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    for text in texts {
+        hasher.write(text);
+    }
+    hasher.write_u64(and);
+    hasher.finish().max(1)
+}
+
+#[derive(Debug)]
+struct Kept {
+    row: Arc<Row>,
+    bytes: usize,
+    stamp: u64,
+    dirty: bool,
+}
+
+/// All rows that are kept.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    rows: HashMap<JobId, Kept>,
+    by_stamp: BTreeMap<u64, JobId>,
+    clock: u64,
+    bytes: usize,
+    bytes_max: usize,
+    nodes: NodeIds,
+    made: u64,
+}
+
+impl Rows {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            rows: HashMap::new(),
+            by_stamp: BTreeMap::new(),
+            clock: 0,
+            bytes: 0,
+            bytes_max,
+            nodes: NodeIds::default(),
+            made: 0,
+        }
+    }
+
+    /// The row of a job as it is now; none if there is no such job.
+    pub(crate) fn get(&mut self, projection: &Projection, id: JobId) -> Option<Arc<Row>> {
+        self.clock += 1;
+        if let Some(kept) = self.rows.get_mut(&id)
+            && !kept.dirty
+        {
+            self.by_stamp.remove(&kept.stamp);
+            kept.stamp = self.clock;
+            self.by_stamp.insert(kept.stamp, id);
+            return Some(kept.row.clone());
+        }
+        self.nodes.fill(projection.nodes(), usize::MAX);
+        let old = self.take(id);
+        let row = Row::of(projection, id, &self.nodes, old.as_deref())?;
+        drop(old);
+        self.made += 1;
+        let row = Arc::new(row);
+        let bytes = row.heap_bytes();
+        self.bytes += bytes;
+        let kept = Kept {
+            row: row.clone(),
+            bytes,
+            stamp: self.clock,
+            dirty: false,
+        };
+        self.rows.insert(id, kept);
+        self.by_stamp.insert(self.clock, id);
+        while self.bytes > self.bytes_max
+            && let Some((_, oldest)) = self.by_stamp.first_key_value()
+            && let oldest = *oldest
+        {
+            self.take(oldest);
+        }
+        Some(row)
+    }
+
+    fn take(&mut self, id: JobId) -> Option<Arc<Row>> {
+        let kept = self.rows.remove(&id)?;
+        self.by_stamp.remove(&kept.stamp);
+        self.bytes -= kept.bytes.min(self.bytes);
+        Some(kept.row)
+    }
+
+    /// A job changed.
+    pub(crate) fn dirty(&mut self, id: JobId) {
+        if let Some(kept) = self.rows.get_mut(&id) {
+            kept.dirty = true;
+        }
+    }
+
+    /// Everything may have changed, the table of nodes included.
+    pub(crate) fn dirty_all(&mut self) {
+        for kept in self.rows.values_mut() {
+            kept.dirty = true;
+        }
+        self.nodes.clear();
+    }
+
+    /// Computes ids of nodes ahead of their need, a few at a time.
+    pub(crate) fn know_nodes(&mut self, projection: &Projection) {
+        const NODES_AT_ONCE: usize = 4096;
+        self.nodes.fill(projection.nodes(), NODES_AT_ONCE);
+    }
+
+    /// Bytes kept.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes + self.nodes.heap_bytes()
+    }
+
+    /// How many rows were made, ever.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+}
