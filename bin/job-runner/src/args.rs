@@ -12,6 +12,8 @@ use crate::node::NodeConfig;
 pub const KILL_GRACE_S_MAX: f64 = 86_400.0;
 /// The most shepherds a node keeps ready.
 pub const SPARES_MAX: usize = 256;
+/// The longest name of a pool, in bytes.
+pub const POOL_LEN_MAX: usize = 64;
 /// The program, as it names itself.
 pub const NAME: &str = "weir-job-runner";
 
@@ -40,6 +42,9 @@ pub struct Args {
     /// Shepherds each node keeps ready [default: one a core, at most 4]
     #[arg(long, value_name = "N", value_parser = spares)]
     pub spares: Option<usize>,
+    /// The pool its nodes belong to
+    #[arg(long, default_value = "default", value_name = "NAME", value_parser = pool)]
+    pub pool: String,
     /// End all jobs when the process that started the engine ends
     #[arg(long)]
     pub die_with_supervisor: bool,
@@ -79,6 +84,16 @@ fn spares(text: &str) -> Result<usize, String> {
     spares
         .filter(|spares| *spares <= SPARES_MAX)
         .ok_or_else(|| format!("expected a number of shepherds from 0 to {SPARES_MAX}"))
+}
+
+fn pool(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.len() > POOL_LEN_MAX || !text.chars().all(is_name) {
+        return Err(format!(
+            "expected 1 to {POOL_LEN_MAX} letters, digits, '-', '_' or '.'"
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 fn grace(text: &str) -> Result<f64, String> {
@@ -123,6 +138,7 @@ impl Args {
                 kill_grace_s: self.kill_grace,
                 spares: self.spares,
                 supervisor,
+                pool: self.pool,
             }),
         }
     }
@@ -173,6 +189,10 @@ mod tests {
             (
                 &["--cores=3-1"],
                 "invalid value '3-1' for '--cores <IDSET>': '3-1' is not a set of numbers such as 0-3,5",
+            ),
+            (
+                &["--pool=a b"],
+                "invalid value 'a b' for '--pool <NAME>': expected 1 to 64 letters, digits, '-', '_' or '.'",
             ),
             (
                 &["--frobnicate"],

@@ -77,6 +77,8 @@ pub enum Stdin {
     Service,
     /// A file.
     File(String),
+    /// This, base64, and then the end: every task gets it.
+    Data(String),
 }
 
 /// Where an output stream goes.

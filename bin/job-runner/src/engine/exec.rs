@@ -5,6 +5,8 @@
 //!             └ exceptions at any time ─▶ told once an exchange is open
 //! ```
 //!
+//! Parts of a `sysbatch` job are independent: one that fails, or whose node dies, is told of (`parts`) and the others go on.
+//!
 //! A fact may come twice, from a node process that was asked again; the second changes nothing. When the job-manager went away
 //! and says `start` again, all that is known is told again: it takes what is new to it. Pure: what is to be sent is put into
 //! [`Out`]s.
@@ -24,6 +26,15 @@ use crate::engine::orders::{self, Site};
 use crate::engine::roster::{Gone, Roster};
 use crate::messages::{Ended, Exception, Fact, ToNode, ToShepherd};
 use crate::order::Order;
+
+mod parts;
+
+use parts::{Part, Report, Status, Told};
+
+/// The status of a part that is lost: as if it had been killed.
+const LOST_STATUS: i32 = (128 + 9) << 8;
+/// The status of a part that was never begun.
+const NOT_BEGUN_STATUS: i32 = 126 << 8;
 
 /// What the book wants sent.
 #[derive(Debug)]
@@ -46,26 +57,20 @@ pub(crate) enum Out {
 }
 
 #[derive(Debug)]
-struct Part {
-    rank: u32,
-    /// None if its node is gone.
-    place: Option<u32>,
-    order: Box<RawValue>,
-    started: bool,
-    ended: Option<Ended>,
-}
-
-#[derive(Debug)]
 struct Active {
     userid: u32,
     dir: String,
     parts: Vec<Part>,
     /// The job-manager knows that it started, from before this engine.
     reattach: bool,
+    /// One part does not end the others (`sysbatch`).
+    independent: bool,
     /// A part is on a node that is gone: the others are not begun either.
     crippled: bool,
     /// It was told to end, which a node process that was away does not know.
     cancelled: bool,
+    /// The type of the fatal exception that ends it, if there is one.
+    ends_by: Option<String>,
     start_told: bool,
     exceptions: Vec<Exception>,
     over: bool,
@@ -77,6 +82,10 @@ pub(crate) struct Exec {
     site: Site,
     roster: Roster,
     jobs: HashMap<JobId, Active>,
+    /// Places whose node process is away.
+    down: HashSet<u32>,
+    /// Jobs of whose parts something may have to be told.
+    untold: HashSet<JobId>,
     started: u64,
     finished: u64,
 }
@@ -122,6 +131,8 @@ impl Exec {
             site,
             roster: Roster::new(nodes),
             jobs: HashMap::new(),
+            down: HashSet::new(),
+            untold: HashSet::new(),
             started: 0,
             finished: 0,
         }
@@ -156,10 +167,20 @@ impl Exec {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.reattach = request.reattach;
             job.start_told = false;
+            // It may not have stored what it was told: what it stored, it passes over.
+            for part in &mut job.parts {
+                part.told = match part.told {
+                    Told::Nothing => Told::Nothing,
+                    Told::Perhaps | Told::Status(_) => Told::Perhaps,
+                };
+            }
             return self.tell_all(id, out);
         }
         match orders::orders(request, &self.site) {
-            Ok(orders) => {
+            Ok(orders::Plan {
+                orders,
+                independent,
+            }) => {
                 self.started += 1;
                 let mut job = Active {
                     userid: request.userid,
@@ -169,8 +190,10 @@ impl Exec {
                         .unwrap_or_default(),
                     parts: Vec::with_capacity(orders.len()),
                     reattach: request.reattach,
+                    independent,
                     crippled: false,
                     cancelled: false,
+                    ends_by: None,
                     start_told: false,
                     exceptions: Vec::new(),
                     over: false,
@@ -183,9 +206,12 @@ impl Exec {
                 }
                 let parts = job.parts.iter().filter(|part| part.ended.is_none());
                 out.extend(parts.filter_map(|part| send(id, &job, part)));
-                let crippled = job.crippled;
+                let has_gone = job.parts.iter().any(|part| part.place.is_none());
+                if job.parts.iter().any(|part| part.unknown) {
+                    self.untold.insert(id);
+                }
                 self.jobs.insert(id, job);
-                if crippled {
+                if has_gone {
                     self.advance(id, out);
                 }
             }
@@ -214,21 +240,33 @@ impl Exec {
         let mut part = Part {
             rank: order.rank,
             place: None,
+            host: order.host.clone(),
             order: RawValue::NULL.to_owned(),
             started: false,
+            unknown: false,
             ended: None,
+            stopped: false,
+            told: if job.reattach {
+                Told::Perhaps
+            } else {
+                Told::Nothing
+            },
         };
         match self.place(job, order, out) {
             Ok(place) => {
                 part.place = Some(place);
+                part.unknown = self.down.contains(&place);
                 // An order always has a JSON form.
                 part.order = to_raw_value(order).unwrap_or_default();
             }
             Err(gone) => {
-                job.crippled = true;
+                job.crippled = !job.independent;
                 let exception = Exception::fatal("node-fail", gone.to_string());
-                note(id, &mut job.exceptions, exception, out);
-                part.ended = Some(Ended::default());
+                note(id, job, exception.clone(), out);
+                part.ended = Some(Ended {
+                    status: None,
+                    exceptions: vec![exception],
+                });
             }
         }
         job.parts.push(part);
@@ -251,8 +289,22 @@ impl Exec {
         Ok(place)
     }
 
+    /// A node process went away: what becomes of its parts is not known until the next one says so.
+    pub(crate) fn node_down(&mut self, place: u32, out: &mut Vec<Out>) {
+        self.down.insert(place);
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| !job.over) {
+            let parts = job.parts.iter_mut();
+            for part in parts.filter(|part| part.place == Some(place) && part.ended.is_none()) {
+                part.unknown = true;
+                self.untold.insert(*id);
+            }
+        }
+        self.tell_parts(out);
+    }
+
     /// A node process is there (again): it is asked for all parts that are its own and not over.
-    pub(crate) fn node_up(&self, place: u32, out: &mut Vec<Out>) {
+    pub(crate) fn node_up(&mut self, place: u32, out: &mut Vec<Out>) {
+        self.down.remove(&place);
         for (id, job) in &self.jobs {
             for part in job
                 .parts
@@ -275,18 +327,25 @@ impl Exec {
         let Some(part) = job.parts.iter_mut().find(|part| part.place == Some(place)) else {
             return;
         };
+        part.unknown = false;
+        let mut said = Vec::new();
         match fact {
             Fact::Started => part.started = true,
-            Fact::Exception(exception) => note(id, &mut job.exceptions, exception, out),
+            Fact::Exception(exception) => said.push(exception),
             Fact::Ended(ended) => {
-                for exception in &ended.exceptions {
-                    note(id, &mut job.exceptions, exception.clone(), out);
-                }
+                said.extend(ended.exceptions.iter().cloned());
                 if part.ended.is_none() {
+                    part.stopped = job.ends_by.as_deref().is_some_and(|kind| kind != NODE_FAIL);
                     part.ended = Some(ended);
                     part.order = RawValue::NULL.to_owned();
                 }
             }
+        }
+        if part.told != Told::Nothing || job.parts.len() > 1 {
+            self.untold.insert(id);
+        }
+        for exception in said {
+            note(id, job, exception, out);
         }
         self.advance(id, out);
     }
@@ -299,13 +358,14 @@ impl Exec {
         let settled = job
             .parts
             .iter()
-            .all(|part| part.started || part.ended.is_some());
+            .all(|part| part.started || part.ended.is_some() || part.unknown);
         if settled && job.parts.iter().any(|part| part.started) {
             tell_start(id, job, out);
         }
         if !job.over && job.parts.iter().all(|part| part.ended.is_some()) {
             job.over = true;
             self.finished += 1;
+            self.untold.remove(&id);
             tell_end(id, job, out);
             if let (true, Some(status)) = (job.parts.len() > 1, status(job)) {
                 out.push(Out::Complete {
@@ -314,6 +374,28 @@ impl Exec {
                 });
             }
             out.push(Out::Freed(id));
+        }
+    }
+
+    /// Whether something of parts may have to be told: soon, so that what several of them do is told at once.
+    pub(crate) fn has_untold(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    /// Tells of parts that fare otherwise than their job.
+    pub(crate) fn tell_parts(&mut self, out: &mut Vec<Out>) {
+        for id in std::mem::take(&mut self.untold) {
+            let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.over) else {
+                continue;
+            };
+            let mut report = Report::default();
+            for part in &mut job.parts {
+                let standing = part.standing();
+                if part.is_news(standing.status) {
+                    report.add(part, standing);
+                }
+            }
+            tell_report(id, &report, out);
         }
     }
 
@@ -335,6 +417,7 @@ impl Exec {
             tell_end(id, job, out);
         } else {
             self.advance(id, out);
+            self.untold.insert(id);
         }
     }
 
@@ -360,6 +443,7 @@ impl Exec {
                 .any(|exception| exception.severity == 0 && exception.kind == kind))
         {
             job.cancelled = true;
+            job.ends_by.get_or_insert_with(|| kind.to_owned());
             self.tell(id, &ToShepherd::Cancel {}, out);
         }
     }
@@ -416,10 +500,27 @@ fn tell(id: JobId, part: &Part, what: &ToShepherd) -> Option<Out> {
     Some(Out::Node { place, message })
 }
 
-fn note(id: JobId, known: &mut Vec<Exception>, exception: Exception, out: &mut Vec<Out>) {
-    if !known.contains(&exception) {
-        answer(id, "exception", &exception, out);
-        known.push(exception);
+/// The type of the exception that is raised for a node that went away.
+const NODE_FAIL: &str = "node-fail";
+
+/// Takes note of an exception and tells it, once. What concerns one part of an independent job only is not fatal to the job; its time limit is.
+fn note(id: JobId, job: &mut Active, mut exception: Exception, out: &mut Vec<Out>) {
+    if job.independent && exception.severity == 0 && exception.kind != "timeout" {
+        exception.severity = 1;
+    }
+    if job.exceptions.contains(&exception) {
+        return;
+    }
+    if exception.severity == 0 {
+        job.ends_by.get_or_insert_with(|| exception.kind.clone());
+    }
+    answer(id, "exception", &exception, out);
+    job.exceptions.push(exception);
+}
+
+fn tell_report(id: JobId, report: &Report, out: &mut Vec<Out>) {
+    if !report.is_empty() {
+        answer(id, "alloc-status", report, out);
     }
 }
 
@@ -429,25 +530,64 @@ fn tell_start(id: JobId, job: &mut Active, out: &mut Vec<Out>) {
     }
 }
 
-/// The highest of the statuses that are known.
+/// The highest of the statuses that are known. Of an independent job's parts each counts, those that are lost or were not begun as well.
 fn status(job: &Active) -> Option<i32> {
+    if job.independent && job.parts.iter().any(|part| part.started) {
+        let statuses = job.parts.iter().map(|part| {
+            let known = part.ended.as_ref().and_then(|ended| ended.status);
+            known.unwrap_or(match part.standing().status {
+                Status::Lost => LOST_STATUS,
+                _ => NOT_BEGUN_STATUS,
+            })
+        });
+        return statuses.max();
+    }
     job.parts
         .iter()
         .filter_map(|part| part.ended.as_ref()?.status)
         .max()
 }
 
-fn tell_end(id: JobId, job: &Active, out: &mut Vec<Out>) {
-    match status(job) {
-        Some(status) => answer(
-            id,
-            "finish",
-            Finish {
-                status,
-                release: RELEASE,
-            },
-            out,
-        ),
+/// What follows for a part from the end of its job. After `cancel` that it was stopped, which no status of its own says.
+fn implied(job: &Active, part: &Part, status: Option<i32>) -> Option<Status> {
+    Some(match (job.ends_by.as_deref(), status) {
+        (Some("cancel"), _) => return None,
+        (Some(NODE_FAIL), _) => Status::Lost,
+        (_, Some(0)) => Status::Complete,
+        (_, Some(_)) => Status::Failed,
+        (_, None) if part.started => Status::Lost,
+        (_, None) => Status::Failed,
+    })
+}
+
+fn tell_end(id: JobId, job: &mut Active, out: &mut Vec<Out>) {
+    if job.independent && job.ends_by.is_none() && !job.parts.iter().any(|part| part.started) {
+        // Nothing ran: there is no status that could say so.
+        let exception = Exception::fatal("exec", "no part of the job could be begun");
+        job.ends_by = Some(exception.kind.clone());
+        answer(id, "exception", &exception, out);
+        job.exceptions.push(exception);
+    }
+    let status = status(job);
+    let mut report = Report::default();
+    let mut parts = std::mem::take(&mut job.parts);
+    let several = parts.len() > 1;
+    for part in &mut parts {
+        let standing = part.standing();
+        let follows = implied(job, part, status);
+        let is_other_end = several && standing.wait_status.is_some_and(|own| Some(own) != status);
+        let differs = Some(standing.status) != follows || is_other_end;
+        if !part.is_settled() && differs && part.is_news(standing.status) {
+            report.add(part, standing);
+        }
+    }
+    job.parts = parts;
+    tell_report(id, &report, out);
+    match status {
+        Some(status) => {
+            let release = RELEASE;
+            answer(id, "finish", Finish { status, release }, out);
+        }
         None => answer(id, "release", RELEASE, out),
     }
 }

@@ -14,17 +14,21 @@
 //! What a job held is given out again as soon as its last process is gone, in the same turn in which that is reported: the
 //! job-manager reads the report first and the next grant after it, so both fit into one of its commits.
 
+mod asked;
 mod boot;
 mod connect;
+mod events;
 pub(crate) mod exec;
 pub mod machine;
 mod nodes;
 pub mod orders;
 mod requests;
+mod resources;
 mod roster;
 mod serve;
 mod session;
 mod stdin;
+mod targets;
 
 pub use boot::CannotStart;
 pub use serve::{Config, run};

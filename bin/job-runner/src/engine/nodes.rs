@@ -25,6 +25,8 @@ use crate::proc;
 const QUEUE_LEN_MAX: usize = 4096;
 /// Pause before a node process that could not be started is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// The first pause after a connection that came to nothing: a process that is dying can still be connected to.
+const DYING_PAUSE: Duration = Duration::from_millis(5);
 /// How long the last words to the node processes may take.
 const RETIRE_WAIT: Duration = Duration::from_secs(2);
 /// Looks in a row at which a node process is found stopped, and continued.
@@ -136,18 +138,22 @@ async fn link(
     mut queue: mpsc::Receiver<Vec<u8>>,
     events: mpsc::Sender<NodeEvent>,
 ) {
+    let mut pause = DYING_PAUSE;
     loop {
         match reach(&name, &setup).await {
             Ok(stream) => {
-                // What was meant for the one before is of no use to this one.
-                while queue.try_recv().is_ok() {}
-                if events.send(NodeEvent::Up(place)).await.is_err()
-                    || talk(place, &setup.statedir, stream, &mut queue, &events).await
-                {
-                    return;
-                }
-                if events.send(NodeEvent::Down(place)).await.is_err() {
-                    return;
+                match talk(place, &setup.statedir, stream, &mut queue, &events).await {
+                    Talked::Enough => return,
+                    Talked::Never => {
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(RETRY_AFTER);
+                    }
+                    Talked::Lost => {
+                        pause = DYING_PAUSE;
+                        if events.send(NodeEvent::Down(place)).await.is_err() {
+                            return;
+                        }
+                    }
                 }
                 debug!(node = name, "the node process hung up");
             }
@@ -240,16 +246,27 @@ async fn reach(name: &str, setup: &NodeSetup) -> anyhow::Result<UnixStream> {
     }
 }
 
-/// Moves lines both ways. True if the engine is ending.
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Talked {
+    /// The node process never said who it is.
+    Never,
+    /// It is gone.
+    Lost,
+    /// The engine is ending, or wants no more of it.
+    Enough,
+}
+
+/// Moves lines both ways. The node is up when its process has said who it is; what was to be told it before, it is not told.
 async fn talk(
     place: u32,
     statedir: &Path,
     mut stream: UnixStream,
     queue: &mut mpsc::Receiver<Vec<u8>>,
     events: &mpsc::Sender<NodeEvent>,
-) -> bool {
+) -> Talked {
     let Ok(key) = paths::read_key(statedir) else {
-        return false;
+        return Talked::Never;
     };
     let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
     let mut look = tokio::time::interval(STOPPED_ROUND);
@@ -258,24 +275,35 @@ async fn talk(
     let (read, mut write) = stream.split();
     let mut read = BufReader::with_capacity(16 << 10, read);
     let mut line = Vec::new();
+    let mut hung_up = Talked::Never;
+    // The last that was to be told before it was up: it matters only if nothing comes after it.
+    let mut early: Option<Vec<u8>> = None;
     if write
         .write_all(&to_line(&ToNode::Engine { key }))
         .await
         .is_err()
     {
-        return false;
+        return hung_up;
     }
     loop {
         tokio::select! {
             _ = look.tick() => stops = wake(pid, stops),
             got = read.read_until(b'\n', &mut line) => {
                 if !got.is_ok_and(|len| len > 0) || !line.ends_with(b"\n") {
-                    return false;
+                    return hung_up;
                 }
                 match from_line::<FromNode>(&line) {
                     Ok(message) => {
+                        if hung_up == Talked::Never {
+                            hung_up = Talked::Lost;
+                            // What was meant for the one before is of no use to this one.
+                            while queue.try_recv().is_ok() {}
+                            if events.send(NodeEvent::Up(place)).await.is_err() {
+                                return Talked::Enough;
+                            }
+                        }
                         if events.send(NodeEvent::Said(place, message)).await.is_err() {
-                            return true;
+                            return Talked::Enough;
                         }
                     }
                     Err(error) => warn!(node = place, %error, "a node process said what is no message"),
@@ -286,8 +314,16 @@ async fn talk(
                 let Some(line) = next else {
                     // Nobody will do that after us.
                     wake(pid, 0);
-                    return true;
+                    if let Some(line) = early {
+                        let _ = write.write_all(&line).await;
+                    }
+                    return Talked::Enough;
                 };
+                if hung_up == Talked::Never {
+                    early = Some(line);
+                    continue;
+                }
+                early = None;
                 let written = write.write_all(&line);
                 tokio::pin!(written);
                 // One that is stopped takes no more at some point, and is to be continued all the same.
@@ -298,7 +334,7 @@ async fn talk(
                     }
                 };
                 if written.is_err() {
-                    return false;
+                    return hung_up;
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use job::jobspec::{PerResource, Shell};
+use job::jobspec::{JobType, PerResource, Shell};
 use job::{JobId, Jobspec, R};
 use protocol::exec::StartRequest;
 use serde::Deserialize;
@@ -83,24 +83,57 @@ struct Attributes<'a> {
 struct System<'a> {
     #[serde(borrow, default)]
     environment: Option<&'a RawValue>,
+    #[serde(default)]
+    weir: Option<Weir>,
 }
 
-/// The environment inside `J`, as JSON text.
-fn environment(j: &str) -> Result<Option<Box<RawValue>>, OrderError> {
+#[derive(Deserialize)]
+struct Weir {
+    #[serde(default)]
+    dispatch: Option<Dispatch>,
+}
+
+#[derive(Deserialize)]
+struct Dispatch {
+    #[serde(default)]
+    payload: Option<String>,
+}
+
+/// What only `J` has.
+#[derive(Default)]
+struct InJ {
+    /// The environment, as JSON text.
+    environment: Option<Box<RawValue>>,
+    /// What the job was dispatched with, base64.
+    payload: Option<String>,
+}
+
+fn in_j(j: &str) -> Result<InJ, OrderError> {
     let jobspec = j.split('.').nth(1).ok_or(OrderError::J)?;
     let jobspec = BASE64.decode(jobspec).map_err(|_| OrderError::J)?;
     let submitted: Submitted<'_> = serde_json::from_slice(&jobspec).map_err(|_| OrderError::J)?;
-    Ok(submitted
-        .attributes
-        .and_then(|it| it.system)
-        .and_then(|it| it.environment)
-        .map(RawValue::to_owned))
+    let Some(system) = submitted.attributes.and_then(|it| it.system) else {
+        return Ok(InJ::default());
+    };
+    Ok(InJ {
+        environment: system.environment.map(RawValue::to_owned),
+        payload: system.weir.and_then(|it| it.dispatch?.payload),
+    })
 }
 
-/// Makes one order a node, ranks ascending.
+/// What a job comes to.
+#[derive(Debug)]
+pub struct Plan {
+    /// One order a node, ranks ascending.
+    pub orders: Vec<Order>,
+    /// Each part is for itself (`sysbatch`).
+    pub independent: bool,
+}
+
+/// Makes one order a node.
 /// # Errors
 /// [`OrderError`], case by case.
-pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Vec<Order>, OrderError> {
+pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Plan, OrderError> {
     if request.userid != site.userid {
         return Err(OrderError::User {
             ours: site.userid,
@@ -110,16 +143,38 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Vec<Order>, Ord
     let (jobspec, launch) = Jobspec::parse_for_launch(request.jobspec.get().as_bytes())?;
     let shell = &launch.shell;
     let r = R::parse(request.r.get().as_bytes())?;
-    let environment = request.j.as_deref().map(environment).transpose()?.flatten();
+    let InJ {
+        environment,
+        payload,
+    } = request
+        .j
+        .as_deref()
+        .map(in_j)
+        .transpose()?
+        .unwrap_or_default();
     let nodes = r.nodes();
     let leader_rank = nodes.first().ok_or(OrderError::NoNode)?.rank;
-    let tasks = spread(&jobspec, shell, &nodes);
+    let independent = jobspec.job_type() == JobType::Sysbatch;
+    let dispatch = jobspec
+        .weir
+        .as_deref()
+        .and_then(|weir| weir.dispatch.as_ref());
+    let payload = dispatch
+        .and_then(|dispatch| dispatch.payload.as_deref())
+        .map(|payload| BASE64.encode(payload))
+        .or(payload);
+    let tasks = spread(&jobspec, shell, &nodes, independent);
     if let Some(met) = tasks.iter().copied().find(|tasks| *tasks > TASKS_MAX) {
         return Err(OrderError::Tasks { met });
     }
     let taskmap = taskmap(&tasks);
     let options = &shell.options;
     let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let ntasks_total = if independent {
+        tasks.iter().sum()
+    } else {
+        jobspec.ntasks
+    };
     let mut first_task = 0;
     let mut orders = Vec::with_capacity(nodes.len());
     for (index, (node, tasks)) in (0u32..).zip(nodes.iter().zip(&tasks)) {
@@ -136,7 +191,7 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Vec<Order>, Ord
             uri: site.uri.clone(),
             service: service(request.id, request.userid),
             name: jobspec.name.clone(),
-            ntasks_total: narrow(jobspec.ntasks),
+            ntasks_total: narrow(ntasks_total),
             first_task: narrow(first_task),
             ntasks: narrow(*tasks),
             taskmap: taskmap.clone(),
@@ -145,9 +200,11 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Vec<Order>, Ord
             environment: environment.clone(),
             rlimit: shell.rlimit.clone(),
             umask: options.get("umask").and_then(umask),
-            stdin: match &shell.stdin {
-                Some(file) => Stdin::File(file.path.clone()),
-                None => Stdin::Service,
+            // What a job was dispatched with is for this one; a file would be for all that are.
+            stdin: match (&payload, &shell.stdin) {
+                (Some(payload), _) => Stdin::Data(payload.clone()),
+                (None, Some(file)) => Stdin::File(file.path.clone()),
+                (None, None) => Stdin::Service,
             },
             stdout: output(shell.stdout.as_ref(), options, Output::Log),
             stderr: output(
@@ -172,7 +229,10 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Vec<Order>, Ord
         });
         first_task += tasks;
     }
-    Ok(orders)
+    Ok(Plan {
+        orders,
+        independent,
+    })
 }
 
 /// The topic service of a job's shell.
@@ -181,8 +241,8 @@ pub fn service(id: JobId, userid: u32) -> String {
     format!("{userid}-shell-{}", id.f58(true))
 }
 
-/// Tasks of each node.
-fn spread(jobspec: &Jobspec, shell: &Shell, nodes: &[job::r::Node]) -> Vec<u64> {
+/// Tasks of each node. A job that runs once on every node has as many on each as its jobspec says.
+fn spread(jobspec: &Jobspec, shell: &Shell, nodes: &[job::r::Node], every: bool) -> Vec<u64> {
     match shell.per_resource {
         Some(PerResource::Node(count)) => return nodes.iter().map(|_| count).collect(),
         Some(PerResource::Core(count)) => {
@@ -191,6 +251,7 @@ fn spread(jobspec: &Jobspec, shell: &Shell, nodes: &[job::r::Node]) -> Vec<u64> 
                 .map(|node| node.cores.count().saturating_mul(count))
                 .collect();
         }
+        None if every => return nodes.iter().map(|_| jobspec.ntasks).collect(),
         None => {}
     }
     let slots: Vec<u64> = match jobspec.nodes {
@@ -329,7 +390,7 @@ mod tests {
             BASE64.encode(r#"{"attributes":{"system":{"environment":{"A":"b"}}}}"#)
         );
         let text = json!({"id": 1234, "userid": userid, "jobspec": jobspec, "reattach": false, "R": r, "J": j}).to_string();
-        orders(&serde_json::from_str(&text).unwrap(), &site())
+        orders(&serde_json::from_str(&text).unwrap(), &site()).map(|plan| plan.orders)
     }
 
     fn r(lite: Value, hosts: &str) -> Value {
@@ -415,6 +476,42 @@ mod tests {
             [3, 3]
         );
         assert_eq!(tasks(&whole, json!({"total": 5}), json!({})), [3, 2]);
+    }
+
+    #[test]
+    fn a_job_on_every_node_has_its_tasks_on_each() {
+        let mut sysbatch = jobspec(slot(1, 2), json!({"per_slot": 2}), json!({}));
+        sysbatch["attributes"]["system"]["weir"] = json!({"type": "sysbatch"});
+        let r = r(
+            json!([{"rank": "1-3", "children": {"core": "0-1"}}]),
+            "n[1-3]",
+        );
+        let made = made(&sysbatch, &r, 7).unwrap();
+        let parts: Vec<(u32, u32, u32, u32)> = made
+            .iter()
+            .map(|order| {
+                (
+                    order.rank,
+                    order.first_task,
+                    order.ntasks,
+                    order.ntasks_total,
+                )
+            })
+            .collect();
+        assert_eq!(parts, [(1, 0, 2, 6), (2, 2, 2, 6), (3, 4, 2, 6)]);
+    }
+
+    #[test]
+    fn what_a_job_was_dispatched_with_is_its_input() {
+        let file = json!({"input": {"stdin": {"type": "file", "path": "/dev/null"}}});
+        let mut child = jobspec(slot(1, 1), json!({"per_slot": 1}), file);
+        child["attributes"]["system"]["weir"] =
+            json!({"parent": 1, "dispatch": {"meta": {}, "payload": "aGk="}});
+        let r = r(json!([{"rank": "0", "children": {"core": "0"}}]), "h");
+        assert_eq!(
+            made(&child, &r, 7).unwrap()[0].stdin,
+            Stdin::Data("aGk=".into())
+        );
     }
 
     #[test]

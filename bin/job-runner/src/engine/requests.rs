@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wire::{Request, json_payload};
 
+use crate::engine::resources::Drained;
+
 /// `SERVICE.expiration`, `sched.expiration`: `{id:I, expiration:f}`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Expiration {
@@ -99,17 +101,18 @@ fn r_of(grant: &Grant, sched: &Sched) -> Value {
     serde_json::from_slice(&r.to_json()).unwrap_or(Value::Null)
 }
 
-/// `resource.sched-status`, `sched.resource-status`: `{all:R, down:R, allocated:R}`.
+/// `resource.sched-status`, `sched.resource-status`: `{all:R, down:R, allocated:R}`. Down is what gets no jobs: offline, or drained.
 pub(crate) fn sched_status(sched: &Sched) -> Bytes {
     let all = rset::whole(sched.nodes(), |_| true);
-    let down = rset::whole(sched.nodes(), |rank| !sched.is_up(rank));
+    let down = rset::whole(sched.nodes(), |rank| !sched.is_ready(rank));
     json_payload(&json!({
         "all": r_of(&all, sched), "down": r_of(&down, sched), "allocated": r_of(&sched.allocated(), sched)
     }))
 }
 
-/// `resource.status`: `{R, drain:{}, online:s, offline:s, exclude:s, torpid:s}`.
-pub(crate) fn resource_status(sched: &Sched) -> Bytes {
+/// `resource.status`: `{R, drain:{ranks:{timestamp:f, reason:s}}, online:s, offline:s, exclude:s, torpid:s}`. Nodes that are drained since
+/// the same time for the same reason stand together.
+pub(crate) fn resource_status(sched: &Sched, drained: &[Option<Drained>]) -> Bytes {
     let count = u32::try_from(sched.nodes().len()).unwrap_or(u32::MAX);
     let ranks = |up: bool| {
         (0..count)
@@ -117,9 +120,25 @@ pub(crate) fn resource_status(sched: &Sched) -> Bytes {
             .collect::<sched::Set>()
             .to_string()
     };
+    let mut groups: Vec<(&Drained, sched::Set)> = Vec::new();
+    for (rank, drained) in (0u32..).zip(drained) {
+        let Some(drained) = drained else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == drained) {
+            Some((_, ranks)) => ranks.insert(rank),
+            None => groups.push((drained, std::iter::once(rank).collect())),
+        }
+    }
+    let drain: serde_json::Map<String, Value> = groups
+        .into_iter()
+        .map(|(drained, ranks)| {
+            let reason = drained.reason.as_deref().unwrap_or_default();
+            let value = json!({"timestamp": drained.timestamp, "reason": reason});
+            (ranks.to_string(), value)
+        })
+        .collect();
     json_payload(&json!({
         "R": r_of(&rset::whole(sched.nodes(), |_| true), sched),
-        "drain": {}, "online": ranks(true), "offline": ranks(false), "exclude": "", "torpid": ""
+        "drain": drain, "online": ranks(true), "offline": ranks(false), "exclude": "", "torpid": ""
     }))
 }
 

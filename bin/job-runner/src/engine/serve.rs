@@ -1,29 +1,27 @@
-//! The engine's loop, and what each request of the services does.
+//! The engine's loop: connections come and go, messages and facts are taken in, what follows is sent.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use job::{JobId, Timestamp};
 use rpc::client::Receiver;
 use sched::{Action, Input, NodeSpec, Sched, Set, rset};
-use serde_json::json;
-use tokio::sync::mpsc;
-use tracing::{debug, error, info, warn};
-use wire::{Message, Request, errno, json_payload, parse_json};
+use tracing::{error, info, warn};
+use wire::{Message, Request, parse_json};
 
 use crate::engine::boot::Boot;
 use crate::engine::connect::{Connecting, RECONNECT_AFTER, connect};
 use crate::engine::exec::{Exec, Out};
 use crate::engine::machine;
-use crate::engine::nodes::{NodeEvent, NodeSetup, Nodes};
+use crate::engine::nodes::{NodeSetup, Nodes};
 use crate::engine::orders::Site;
-use crate::engine::requests::{self, Expiration};
+use crate::engine::requests;
+use crate::engine::resources::{self, Resources};
 use crate::engine::session::{Progress, Session};
 use crate::engine::stdin::PendingStdin;
-use crate::messages::{FromNode, ToShepherd};
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -44,27 +42,37 @@ pub struct Config {
     pub spares: Option<usize>,
     /// When this process ends, all jobs end.
     pub supervisor: Option<u32>,
+    /// The pool the nodes belong to.
+    pub pool: String,
 }
+
+/// How long several parts' doings are gathered, to be told at once.
+pub(super) const GATHER: Duration = Duration::from_millis(10);
+/// How long a new engine waits for its node processes before it connects, so that it is ready with all of them.
+const NODES_WAIT: Duration = Duration::from_secs(2);
 
 /// The engine's state.
 pub(super) struct Engine {
-    specs: Vec<NodeSpec>,
-    up: Vec<bool>,
-    sched: Sched,
+    pub(super) specs: Vec<NodeSpec>,
+    pub(super) up: Vec<bool>,
+    pub(super) sched: Sched,
+    pub(super) resources: Resources,
     pub(super) exec: Exec,
-    nodes: Nodes,
+    pub(super) nodes: Nodes,
     statedir: PathBuf,
     boot: Boot,
     pub(super) session: Option<Session>,
-    limit: u32,
+    pub(super) limit: u32,
     pub(super) stdin: HashMap<u64, PendingStdin>,
     pub(super) next_stdin: u64,
-    actions: Vec<Action>,
+    pub(super) actions: Vec<Action>,
     /// Jobs named by the hello so far.
     held: HashSet<JobId>,
+    /// When parts are told of.
+    pub(super) tell_at: Option<Instant>,
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -103,6 +111,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         sched: Sched::new(specs.clone()),
         up: vec![false; specs.len()],
         exec: Exec::new(site, specs.clone()),
+        resources: Resources::new(config.pool.clone(), &specs),
         specs,
         nodes,
         boot: Boot::look(&config.statedir),
@@ -113,7 +122,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         next_stdin: 0,
         actions: Vec::new(),
         held: HashSet::new(),
+        tell_at: None,
     };
+    let mut nodes_awaited = Some(Instant::now() + NODES_WAIT);
     tokio::pin!(shutdown);
     let mut receiver: Option<Receiver> = None;
     let mut connecting: Connecting = Box::pin(connect(config.clone(), Duration::ZERO));
@@ -138,7 +149,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
                     connecting = Box::pin(connect(config.clone(), RECONNECT_AFTER));
                 }
             }
-            (connection, key) = &mut connecting, if receiver.is_none() => {
+            (connection, key) = &mut connecting, if receiver.is_none() && nodes_awaited.is_none() => {
                 match Session::begin(connection, key, engine.limit) {
                     Ok((session, way_in)) => {
                         engine.begin(session);
@@ -151,8 +162,20 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
                 }
             }
             Some(event) = heard.recv() => {
-                engine.node(event);
-                take_all(&mut heard, &mut engine);
+                // Facts of several jobs make one turn.
+                let mut events = vec![event];
+                while let Ok(event) = heard.try_recv() {
+                    events.push(event);
+                }
+                engine.nodes(events);
+                if engine.up.iter().all(|up| *up) {
+                    nodes_awaited = None;
+                }
+            }
+            () = until(engine.due_at()) => engine.due(),
+            () = until(nodes_awaited) => {
+                nodes_awaited = None;
+                engine.not_there();
             }
         }
     }
@@ -160,10 +183,10 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     Ok(())
 }
 
-/// Takes in what else is there already: facts of several jobs make one turn.
-fn take_all(heard: &mut mpsc::Receiver<NodeEvent>, engine: &mut Engine) {
-    while let Ok(event) = heard.try_recv() {
-        engine.node(event);
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -185,17 +208,22 @@ impl Engine {
     fn begin(&mut self, session: Session) {
         self.session = Some(session);
         self.held.clear();
+        self.resources.begin();
         self.sched = Sched::new(self.specs.clone());
         for (rank, up) in (0u32..).zip(self.up.clone()) {
             self.sched
                 .handle(now(), Input::Node { rank, up }, &mut self.actions);
         }
+        self.obey_drains();
         self.actions.clear();
     }
 
     fn handle(&mut self, message: Message) -> anyhow::Result<()> {
         match message {
             Message::Request(request) => self.request(request),
+            Message::Response(response) if response.matchtag >= resources::TAG_MIN => {
+                self.resource_answer(&response)
+            }
             Message::Response(response) => {
                 let Some(session) = &mut self.session else {
                     return Ok(());
@@ -203,6 +231,7 @@ impl Engine {
                 match session.handle(response)? {
                     Progress::Held(payload) => self.held(&payload),
                     Progress::Step => Ok(()),
+                    Progress::Known => self.announce(),
                     Progress::AllHeld => {
                         let mut out = Vec::new();
                         self.exec.held(&std::mem::take(&mut self.held), &mut out);
@@ -219,6 +248,11 @@ impl Engine {
             }
             Message::Event(_) | Message::Control(_) => Ok(()),
         }
+    }
+
+    /// The nodes are known to the job-manager, or it does not want to know them.
+    pub(super) fn ready_for_jobs(&mut self) -> anyhow::Result<()> {
+        self.session.as_mut().map_or(Ok(()), Session::ready)
     }
 
     fn held(&mut self, payload: &[u8]) -> anyhow::Result<()> {
@@ -282,274 +316,6 @@ impl Engine {
         }
     }
 
-    fn request(&mut self, request: Request) -> anyhow::Result<()> {
-        let (service, method) = (request.topic.service(), request.topic.method());
-        match (service, method) {
-            ("sched" | "job-exec" | "resource", "ping") => match requests::pong(&request) {
-                Some(payload) => return self.respond(&request, Some(payload)),
-                None => return self.refuse(&request, errno::EPROTO, None),
-            },
-            ("resource", "sched-status") | ("sched", "resource-status") => {
-                let payload = requests::sched_status(&self.sched);
-                return self.respond(&request, Some(payload));
-            }
-            ("resource", "status") => {
-                let payload = requests::resource_status(&self.sched);
-                return self.respond(&request, Some(payload));
-            }
-            ("sched" | "job-exec" | "resource", "disconnect" | "pause" | "resume") => return Ok(()),
-            (service, "stdin") if requests::shell_job(service).is_some() => {
-                return self.stdin(request);
-            }
-            _ => {}
-        }
-        let known = match service {
-            "sched" => [
-                "alloc",
-                "cancel",
-                "prioritize",
-                "free",
-                "expiration",
-                "stats-get",
-            ]
-            .contains(&method),
-            "job-exec" => ["start", "kill", "cancel", "expiration", "stats-get"].contains(&method),
-            _ => false,
-        };
-        if !known {
-            return match &self.session {
-                Some(session) if request.expects_response() => {
-                    session.answer(request.unknown_method())
-                }
-                _ => Ok(()),
-            };
-        }
-        if method != "stats-get" && !requests::is_managers(&request) {
-            let text = format!(
-                "only the job-manager may ask for {}; use the methods of job-manager",
-                request.topic.as_str()
-            );
-            return self.refuse(&request, errno::EPERM, Some(&text));
-        }
-        if !request.cred.is_owner() {
-            return self.refuse(
-                &request,
-                errno::EPERM,
-                Some("Request requires owner credentials"),
-            );
-        }
-        let done = if service == "sched" {
-            self.sched_request(&request)
-        } else {
-            self.exec_request(&request)
-        };
-        match done {
-            Ok(()) => Ok(()),
-            Err(Failed::Payload(reason)) => {
-                warn!(
-                    topic = request.topic.as_str(),
-                    "payload not understood: {reason}"
-                );
-                self.not_understood(&request, &reason)
-            }
-            Err(Failed::Link(reason)) => Err(reason),
-        }
-    }
-
-    /// A request that cannot be read. The job-manager expects no error to what it asks by id (matchtag 0): a job that it offers or starts
-    /// would wait for ever, so the job is answered for in the terms of the protocol.
-    fn not_understood(
-        &mut self,
-        request: &Request,
-        reason: &wire::PayloadError,
-    ) -> anyhow::Result<()> {
-        let id = request.payload.as_deref().and_then(requests::id_of_broken);
-        let note = format!("what the job-manager says of the job cannot be read: {reason}");
-        let Some(session) = &self.session else {
-            return Ok(());
-        };
-        match (request.topic.as_str(), id) {
-            ("sched.alloc", Some(id)) => {
-                session.answer(request.respond(Some(requests::denied(id, &note))))
-            }
-            ("job-exec.start", Some(id)) => {
-                if let Some(session) = &mut self.session {
-                    session.starts.insert(id, slim(request));
-                }
-                let mut out = Vec::new();
-                self.exec.not_startable(id, &note, &mut out);
-                self.perform(out)
-            }
-            _ => self.refuse(request, errno::EPROTO, None),
-        }
-    }
-
-    fn sched_request(&mut self, request: &Request) -> Result<(), Failed> {
-        let payload = request.payload.as_deref().unwrap_or_default();
-        match request.topic.method() {
-            "alloc" => {
-                let alloc: protocol::sched::AllocRequest<'_> = parse_json(payload)?;
-                let id = alloc.id;
-                if let Some(session) = &mut self.session {
-                    session.allocs.insert(id, request.clone());
-                }
-                let asked = job::Jobspec::parse(alloc.jobspec.get().as_bytes())
-                    .map_err(|reason| reason.to_string())
-                    .and_then(|jobspec| {
-                        sched::Request::from_jobspec(&jobspec).map_err(|reason| reason.to_string())
-                    });
-                match asked {
-                    Ok(asked) => {
-                        let input = Input::Alloc {
-                            id,
-                            priority: alloc.priority,
-                            request: asked,
-                        };
-                        self.sched.handle(now(), input, &mut self.actions);
-                    }
-                    Err(note) => self.actions.push(Action::Denied { id, note }),
-                }
-            }
-            "cancel" => {
-                let cancel: protocol::sched::CancelRequest = parse_json(payload)?;
-                self.sched
-                    .handle(now(), Input::Cancel(cancel.id), &mut self.actions);
-            }
-            "prioritize" => {
-                let change: protocol::sched::PrioritizeRequest = parse_json(payload)?;
-                self.sched
-                    .handle(now(), Input::Prioritize(change.jobs), &mut self.actions);
-            }
-            "free" => {
-                let free: protocol::sched::FreeRequest<'_> = parse_json(payload)?;
-                let mut out = Vec::new();
-                // What still has processes is not free, whatever is said: it will be when they are gone.
-                if self.exec.freed(free.id, &mut out) {
-                    self.sched
-                        .handle(now(), Input::Free(free.id), &mut self.actions);
-                }
-                self.perform(out)?;
-            }
-            "expiration" => {
-                let change: Expiration = parse_json(payload)?;
-                let end_s = if change.expiration > 0.0 {
-                    change.expiration
-                } else {
-                    f64::INFINITY
-                };
-                self.sched.handle(
-                    now(),
-                    Input::Expiration {
-                        id: change.id,
-                        end_s,
-                    },
-                    &mut self.actions,
-                );
-                self.respond(request, None)?;
-            }
-            _ => {
-                let counters = self.sched.counters();
-                let payload = json_payload(&json!({
-                    "waiting": self.sched.waiting(), "holding": self.sched.holding(), "allocated": counters.allocated,
-                    "backfilled": counters.backfilled, "denied": counters.denied, "passes": counters.passes,
-                    "reorders": counters.reorders, "limit": self.limit
-                }));
-                self.respond(request, Some(payload))?;
-            }
-        }
-        Ok(self.act()?)
-    }
-
-    fn exec_request(&mut self, request: &Request) -> Result<(), Failed> {
-        let payload = request.payload.as_deref().unwrap_or_default();
-        let mut out = Vec::new();
-        match request.topic.method() {
-            "start" => {
-                let start: protocol::exec::StartRequest<'_> = parse_json(payload)?;
-                if let Some(session) = &mut self.session {
-                    session.starts.insert(start.id, slim(request));
-                }
-                self.exec.start(&start, &mut out);
-            }
-            "kill" => {
-                let kill: protocol::exec::KillRequest = parse_json(payload)?;
-                self.exec.tell(
-                    kill.id,
-                    &ToShepherd::Signal {
-                        signum: kill.signum,
-                    },
-                    &mut out,
-                );
-            }
-            "cancel" => {
-                let cancel: protocol::exec::CancelRequest<'_> = parse_json(payload)?;
-                self.exec.cancel(cancel.id, &cancel.kind, &mut out);
-            }
-            "expiration" => {
-                let change: Expiration = parse_json(payload)?;
-                self.exec.tell(
-                    change.id,
-                    &ToShepherd::Expiration {
-                        expiration: change.expiration,
-                    },
-                    &mut out,
-                );
-                if request.expects_response() {
-                    self.respond(request, None)?;
-                }
-            }
-            _ => {
-                let (running, started, finished) = self.exec.counts();
-                let payload = json_payload(
-                    &json!({"running": running, "started": started, "finished": finished}),
-                );
-                self.respond(request, Some(payload))?;
-            }
-        }
-        Ok(self.perform(out)?)
-    }
-
-    fn node(&mut self, event: NodeEvent) {
-        let done = match event {
-            NodeEvent::Up(place) => {
-                let mut out = Vec::new();
-                self.exec.node_up(place, &mut out);
-                self.set_up(place, true);
-                self.perform(out)
-            }
-            NodeEvent::Down(place) => {
-                warn!(node = place, "node down");
-                self.set_up(place, false);
-                self.act()
-            }
-            NodeEvent::Said(_, FromNode::Hello { name, pid, jobs }) => {
-                info!(node = name, pid, jobs = jobs.len(), "node up");
-                Ok(())
-            }
-            NodeEvent::Said(place, FromNode::Job { id, fact }) => {
-                let mut out = Vec::new();
-                self.exec.fact(JobId(id), place, fact, &mut out);
-                self.perform(out)
-            }
-            NodeEvent::Said(_, FromNode::Stdin { tag, errnum, .. }) => self.stdin_done(tag, errnum),
-        };
-        if let Err(reason) = done {
-            // The reader of the connection finds out, too, and begins again.
-            debug!("{reason:#}");
-        }
-    }
-
-    fn set_up(&mut self, place: u32, up: bool) {
-        // The scheduler knows only our own nodes; their places are their ranks.
-        let Some(state) = self.up.get_mut(place as usize) else {
-            return;
-        };
-        *state = up;
-        let rank = place;
-        self.sched
-            .handle(now(), Input::Node { rank, up }, &mut self.actions);
-    }
-
     /// Sends what the executor's book wants sent.
     pub(super) fn perform(&mut self, out: Vec<Out>) -> anyhow::Result<()> {
         let mut result = Ok(());
@@ -583,7 +349,7 @@ impl Engine {
     }
 
     /// Sends what the scheduler decided.
-    fn act(&mut self) -> anyhow::Result<()> {
+    pub(super) fn act(&mut self) -> anyhow::Result<()> {
         let mut result = Ok(());
         for action in std::mem::take(&mut self.actions) {
             let Some(session) = &mut self.session else {
@@ -613,31 +379,5 @@ impl Engine {
             }
         }
         result
-    }
-}
-
-/// A request without its payload, which is not needed for the answers.
-fn slim(request: &Request) -> Request {
-    Request {
-        payload: None,
-        ..request.clone()
-    }
-}
-
-/// Why a request was not served.
-enum Failed {
-    Payload(wire::PayloadError),
-    Link(anyhow::Error),
-}
-
-impl From<wire::PayloadError> for Failed {
-    fn from(reason: wire::PayloadError) -> Failed {
-        Failed::Payload(reason)
-    }
-}
-
-impl From<anyhow::Error> for Failed {
-    fn from(reason: anyhow::Error) -> Failed {
-        Failed::Link(reason)
     }
 }

@@ -1,9 +1,10 @@
 //! One connection to the job-manager, from the handshake to the last answer.
 //!
 //! ```text
-//!  service.add ×3 ─▶ sched-hello … 61 ─▶ exec-hello ─▶ sched-ready ─▶ ready
+//!  service.add ×3 ─▶ sched-hello … 61 ─▶ exec-hello ─▶ (resource-announce) ─▶ sched-ready ─▶ ready
 //! ```
-//! A step that is refused ends the connection; it is tried again like one that was lost.
+//! A step that is refused ends the connection; it is tried again like one that was lost. The announcement of the nodes is no step of
+//! this: see `resources`.
 
 use std::collections::HashMap;
 
@@ -30,6 +31,8 @@ enum Step {
     Adding(usize),
     SchedHello,
     ExecHello,
+    /// The nodes are announced.
+    Announcing,
     SchedReady,
     Ready,
 }
@@ -43,6 +46,8 @@ pub(crate) enum Progress {
     AllHeld,
     /// A step is done.
     Step,
+    /// The executor is known: [`Session::ready`] is next, once the nodes are.
+    Known,
     /// Everything is set up.
     Ready,
 }
@@ -98,6 +103,21 @@ impl Session {
             "service.add",
             Some(payload),
             u32::try_from(at).unwrap_or(0) + 1,
+            Flags::NONE,
+        )
+    }
+
+    /// Asks for jobs, if that was not done yet.
+    pub(crate) fn ready(&mut self) -> anyhow::Result<()> {
+        if self.step != Step::Announcing {
+            return Ok(());
+        }
+        self.step = Step::SchedReady;
+        let payload = json_payload(&json!({"mode": "limited", "limit": self.limit}));
+        self.ask(
+            "job-manager.sched-ready",
+            Some(payload),
+            TAG_SCHED_READY,
             Flags::NONE,
         )
     }
@@ -162,20 +182,14 @@ impl Session {
                 return Ok(Progress::AllHeld);
             }
             Step::ExecHello => {
-                self.step = Step::SchedReady;
-                let payload = json_payload(&json!({"mode": "limited", "limit": self.limit}));
-                self.ask(
-                    "job-manager.sched-ready",
-                    Some(payload),
-                    TAG_SCHED_READY,
-                    Flags::NONE,
-                )?;
+                self.step = Step::Announcing;
+                return Ok(Progress::Known);
             }
             Step::SchedReady => {
                 self.step = Step::Ready;
                 return Ok(Progress::Ready);
             }
-            Step::Ready => debug!(
+            Step::Announcing | Step::Ready => debug!(
                 topic = response.topic.as_str(),
                 "a response nobody waits for"
             ),

@@ -16,6 +16,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use rustix::fs::Mode;
 use rustix::process::{Pid, umask};
 
@@ -307,6 +308,20 @@ fn connect(
         Stdin::Service => {
             let (ours, theirs) = spawn::pipe(false).map_err(failed)?;
             shared.lock().begun.inputs.push(Input::new(ours, rank));
+            theirs
+        }
+        Stdin::Data(data) => {
+            let data = base64::engine::general_purpose::STANDARD
+                .decode(data)
+                .map_err(|error| {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, error);
+                    spawn::open_failed("the payload it was dispatched with", error)
+                })?;
+            let (ours, theirs) = spawn::pipe(false).map_err(failed)?;
+            let mut input = Input::new(ours, rank);
+            // Nobody waits for an answer to that: what a task does not read is not missed.
+            input.add(0, Arc::new(data), true);
+            shared.lock().begun.inputs.push(input);
             theirs
         }
         Stdin::File(path) => {

@@ -37,6 +37,16 @@ pub struct World {
     inbound: mpsc::Receiver<Inbound>,
     conn: Option<ConnHandle>,
     answers: VecDeque<(String, Value)>,
+    /// Ranks that the job-manager knows to be drained, as it answers an announcement; none if it keeps no resource log.
+    pub drained: Option<Value>,
+    /// What was told of nodes: announcements and events, in order. They are answered at once.
+    pub nodes_told: VecDeque<(String, Value)>,
+    /// Requests to the resource log that are refused, and how.
+    pub refuses_nodes: Option<(u32, &'static str)>,
+    /// What was told of parts, in order: (job, `ranks status`).
+    pub parts_told: VecDeque<(u64, String)>,
+    seq: u64,
+    refused: usize,
 }
 
 fn owner() -> Cred {
@@ -81,6 +91,12 @@ impl World {
             inbound,
             conn: None,
             answers: VecDeque::new(),
+            drained: Some(json!([])),
+            nodes_told: VecDeque::new(),
+            refuses_nodes: None,
+            parts_told: VecDeque::new(),
+            seq: 0,
+            refused: 0,
         }
     }
 
@@ -171,11 +187,17 @@ impl World {
 
     /// Serves the engine's handshake; `held` are (id, R) of jobs that hold resources.
     pub async fn greet(&mut self, held: &[(u64, Value)]) {
+        self.greet_while(held, |_, _| {}).await;
+    }
+
+    /// The same; `look` is called with the number of announcements refused so far, at each step.
+    pub async fn greet_while(&mut self, held: &[(u64, Value)], look: impl Fn(&mut World, usize)) {
         self.conn = None;
+        self.refused = 0;
         self.answers.clear();
         let mut services = Vec::new();
         loop {
-            let request = self.request().await;
+            let request = self.request(&look).await;
             let payload: Value = request
                 .payload
                 .as_deref()
@@ -227,23 +249,80 @@ impl World {
                 .expect("the engine says nothing");
             match next.expect("the server ended") {
                 Inbound::Opened { handle, .. } => self.conn = Some(handle),
-                Inbound::Messages { messages, .. } => return messages,
+                Inbound::Messages { messages, .. } => {
+                    for message in &messages {
+                        self.hear_of_nodes(message);
+                    }
+                    return messages;
+                }
                 Inbound::Drained { .. } | Inbound::Closed { .. } => {}
             }
         }
     }
 
-    async fn request(&mut self) -> Request {
-        for message in self.inbound().await {
-            match message {
-                Message::Request(request) => return request,
-                Message::Response(response) => {
-                    panic!("unexpected response to {}", response.topic.as_str())
+    /// Takes in what the engine says of nodes, and answers it.
+    fn hear_of_nodes(&mut self, message: &Message) {
+        let Message::Request(request) = message else {
+            return;
+        };
+        let name = match request.topic.as_str() {
+            "job-manager.resource-announce" => "announce",
+            "job-manager.resource-event" => "event",
+            _ => return,
+        };
+        let payload: Value = parse_json(request.payload.as_deref().unwrap()).unwrap();
+        let refused = match (&self.drained, self.refuses_nodes) {
+            (None, _) => Some((errno::ENOSYS, "Unknown service method")),
+            (_, refused) => refused,
+        };
+        if let Some((errnum, text)) = refused {
+            self.refused += 1;
+            return self.send(Message::Response(request.error(errnum, Some(text))));
+        }
+        self.seq += 1;
+        let mut answer = json!({"seq": self.seq});
+        if name == "announce" {
+            answer["drained"] = self.drained.clone().unwrap();
+        }
+        self.respond(request, Some(&answer));
+        self.nodes_told.push_back((name.to_owned(), payload));
+    }
+
+    /// The next thing that is told of nodes.
+    pub async fn node_told(&mut self) -> (String, Value) {
+        loop {
+            if let Some(told) = self.nodes_told.pop_front() {
+                return told;
+            }
+            self.take_answers().await;
+        }
+    }
+
+    /// The next thing that is told of parts of a job.
+    pub async fn part_told(&mut self) -> (u64, String) {
+        loop {
+            if let Some(told) = self.parts_told.pop_front() {
+                return told;
+            }
+            self.take_answers().await;
+        }
+    }
+
+    async fn request(&mut self, look: impl Fn(&mut World, usize)) -> Request {
+        loop {
+            for message in self.inbound().await {
+                look(self, self.refused);
+                match message {
+                    Message::Request(request)
+                        if request.topic.as_str().starts_with("job-manager.resource-") => {}
+                    Message::Request(request) => return request,
+                    Message::Response(response) => {
+                        panic!("unexpected response to {}", response.topic.as_str())
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
-        panic!("no request")
     }
 
     /// Asks the engine something, as the job-manager does: matchtag 0.
@@ -269,27 +348,40 @@ impl World {
         self.send(Message::Request(request));
     }
 
-    /// Waits for the next answer: its topic and payload; for an error `{"errnum":…, "text":…}`.
+    /// Waits for the next answer: its topic and payload; for an error `{"errnum":…, "text":…}`. What is told of parts is put aside.
     pub async fn answer(&mut self) -> (String, Value) {
         loop {
             if let Some(answer) = self.answers.pop_front() {
                 return answer;
             }
-            for message in self.inbound().await {
-                let Message::Response(response) = message else {
-                    continue;
-                };
-                let payload = if response.errnum == 0 {
-                    response
-                        .payload
-                        .as_deref()
-                        .map_or(Value::Null, |payload| parse_json(payload).unwrap())
-                } else {
-                    json!({"errnum": response.errnum, "text": response.payload.as_deref().and_then(wire::text_of)})
-                };
-                self.answers
-                    .push_back((response.topic.as_str().to_owned(), payload));
+            self.take_answers().await;
+        }
+    }
+
+    async fn take_answers(&mut self) {
+        for message in self.inbound().await {
+            let Message::Response(response) = message else {
+                continue;
+            };
+            let payload: Value = if response.errnum == 0 {
+                response
+                    .payload
+                    .as_deref()
+                    .map_or(Value::Null, |payload| parse_json(payload).unwrap())
+            } else {
+                json!({"errnum": response.errnum, "text": response.payload.as_deref().and_then(wire::text_of)})
+            };
+            if payload["type"] == "alloc-status" {
+                let id = payload["id"].as_u64().unwrap();
+                for one in payload["data"]["allocs"].as_array().unwrap() {
+                    let (ranks, status) = (one["ranks"].as_str(), one["status"].as_str());
+                    let told = format!("{} {}", ranks.unwrap(), status.unwrap());
+                    self.parts_told.push_back((id, told));
+                }
+                continue;
             }
+            self.answers
+                .push_back((response.topic.as_str().to_owned(), payload));
         }
     }
 
@@ -360,29 +452,36 @@ impl World {
         }
     }
 
+    /// The next thing told of a job, exceptions with their severity, and whether it is the last.
+    pub async fn tell_any(&mut self, id: u64) -> (String, bool) {
+        let (topic, answer) = self.answer().await;
+        assert_eq!(
+            (topic.as_str(), &answer["id"]),
+            ("job-exec.start", &json!(id)),
+            "{answer}"
+        );
+        let data = &answer["data"];
+        let kind = answer["type"].as_str().unwrap();
+        let told = match kind {
+            "exception" => format!(
+                "exception {} {}: {}",
+                data["severity"],
+                data["type"].as_str().unwrap(),
+                data["note"].as_str().unwrap()
+            ),
+            "finish" => format!("finish {}", data["status"]),
+            other => other.to_owned(),
+        };
+        (told, kind == "release" || kind == "finish")
+    }
+
     /// All that is told of a job until it is released, exceptions with their severity: `start`, `exception 2 output: note`, `finish 256`.
     pub async fn told_all(&mut self, id: u64) -> Vec<String> {
         let mut told = Vec::new();
         loop {
-            let (topic, answer) = self.answer().await;
-            assert_eq!(
-                (topic.as_str(), &answer["id"]),
-                ("job-exec.start", &json!(id)),
-                "{answer}"
-            );
-            let data = &answer["data"];
-            let kind = answer["type"].as_str().unwrap();
-            told.push(match kind {
-                "exception" => format!(
-                    "exception {} {}: {}",
-                    data["severity"],
-                    data["type"].as_str().unwrap(),
-                    data["note"].as_str().unwrap()
-                ),
-                "finish" => format!("finish {}", data["status"]),
-                other => other.to_owned(),
-            });
-            if kind == "release" || kind == "finish" {
+            let (word, last) = self.tell_any(id).await;
+            told.push(word);
+            if last {
                 return told;
             }
         }

@@ -4,6 +4,8 @@ use super::*;
 use sched::Set;
 use serde_json::{Value, json};
 
+mod parts;
+
 fn exec() -> Exec {
     let node = |host: &str| NodeSpec {
         host: host.to_owned(),
@@ -24,12 +26,23 @@ fn start(exec: &mut Exec, ranks: &str, reattach: bool) -> Vec<String> {
 }
 
 fn start_on(exec: &mut Exec, id: u64, ranks: &str, hosts: &[&str], reattach: bool) -> Vec<String> {
+    start_as(exec, id, ranks, hosts, reattach, &json!({}))
+}
+
+fn start_as(
+    exec: &mut Exec,
+    id: u64,
+    ranks: &str,
+    hosts: &[&str],
+    reattach: bool,
+    weir: &Value,
+) -> Vec<String> {
     let text = json!({
         "id": id, "userid": 7, "reattach": reattach,
         "jobspec": {
             "resources": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}],
             "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
-            "attributes": {"system": {"duration": 0}}, "version": 1
+            "attributes": {"system": {"duration": 0, "weir": weir}}, "version": 1
         },
         "R": {"version": 1, "execution": {
             "R_lite": [{"rank": ranks, "children": {"core": "0"}}], "nodelist": hosts, "starttime": 0.0, "expiration": 0.0
@@ -143,7 +156,12 @@ fn several_parts_make_one_job() {
     );
     assert_eq!(
         fact(&mut exec, 1, ended(256)),
-        [FINISHED, "complete 256", "freed"]
+        [
+            r#"alloc-status {"allocs":[{"ranks":"0","status":"complete"}]}"#,
+            FINISHED,
+            "complete 256",
+            "freed"
+        ]
     );
 }
 
@@ -226,7 +244,12 @@ fn parts_on_nodes_of_another_size_are_looked_after_until_the_last_is_gone() {
     let _ = fact(&mut exec, 1, ended(0));
     assert_eq!(
         fact(&mut exec, 2, ended(256)),
-        [FINISHED, "complete 256", "freed"]
+        [
+            r#"alloc-status {"allocs":[{"ranks":"1","status":"complete"}]}"#,
+            FINISHED,
+            "complete 256",
+            "freed"
+        ]
     );
     assert_eq!(
         freed(&mut exec, 9),
@@ -264,9 +287,15 @@ fn a_job_on_a_node_that_is_gone_is_told_so_and_ends() {
         said(&out),
         [r#"node 0 {"tell":{"id":9,"what":{"cancel":{}}}}"#]
     );
+    // The one that is gone is lost, as follows from the exception; the other was ended because of that.
     assert_eq!(
         fact(&mut exec, 0, ended(256)),
-        [FINISHED, "complete 256", "freed"]
+        [
+            r#"alloc-status {"allocs":[{"ranks":"0","status":"failed","wait_status":256}]}"#,
+            FINISHED,
+            "complete 256",
+            "freed"
+        ]
     );
 }
 
