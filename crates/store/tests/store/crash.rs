@@ -27,13 +27,14 @@ fn invariant_2_a_killed_writer_never_unhappens_what_was_told() {
             .map_while(Result::ok);
         let mut last = 0;
         for _ in 0..round * 40 {
-            last = told
-                .by_ref()
-                .find_map(|line| {
-                    line.strip_prefix("durable ")
-                        .and_then(|seq| seq.parse().ok())
-                })
-                .unwrap();
+            let next = told.by_ref().find_map(|line| {
+                line.strip_prefix("durable ")
+                    .and_then(|seq| seq.parse().ok())
+            });
+            let Some(next) = next else {
+                panic!("the writer ended by itself: {:?}", child.wait())
+            };
+            last = next;
         }
         child.kill().unwrap();
         child.wait().unwrap();

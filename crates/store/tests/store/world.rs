@@ -37,8 +37,11 @@ impl World {
                 let _ = tx.send(event);
             });
             match opened {
-                // A child that another test is about to start holds our files until its exec.
-                Err(OpenError::InUse { pid, .. }) if pid == Some(std::process::id()) => {
+                // A child that another test is about to start holds our files until its exec; so it does those of the test whose child we are.
+                Err(OpenError::InUse { pid, .. })
+                    if pid == Some(std::process::id())
+                        || pid == Some(std::os::unix::process::parent_id()) =>
+                {
                     std::thread::yield_now();
                 }
                 opened => break (events, opened.unwrap()),
