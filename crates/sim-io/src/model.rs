@@ -276,6 +276,7 @@ impl Model {
                 .filter(|entry| entry.seq > self.floor)
                 .and_then(time)
                 .unwrap_or(of_rows),
+            tally: None,
             meta: self.meta.clone(),
         }
     }

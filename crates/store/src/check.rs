@@ -16,22 +16,27 @@ use job::{Entry, Event, Job, JobId, Jobspec, R, Seq, Source};
 use rusqlite::Connection;
 
 use crate::error::{Corrupt, OpenError, ReadError, is_damage};
-use crate::examine::{Verdict, examine};
+use crate::examine::{Verdict, beside, examine};
+use crate::gone::Gone;
 use crate::reader::{Reader, ReaderFactory, floor};
-use crate::recover::{KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, absurd, open_error};
+use crate::recover::{KEY_EPOCH, KEY_FLOOR, KEY_MAX_JOBID, absurd, behind, max_known, open_error};
 use crate::rows::{bytes_at, id_from_sql, parse_lines, seq_from_sql, seq_to_sql};
 use crate::schema;
 use crate::stored::{JobsPage, StoredJob};
+use crate::traces::{JobDirs, Mark};
+use crate::wal;
 
 /// Things of one kind that are named one by one; more are counted.
 pub const NAMED_MAX: usize = 1000;
+/// Times that a WAL is read once more that began anew meanwhile.
+const WAL_LOOKS_MAX: usize = 3;
 /// Rows of the log read in one transaction.
 const LOG_ROWS: i64 = 500;
 
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: `pages`, `log`, `job`, `tail`, `instancelog`, `blob` or `meta`.
+    /// Where: `schema`, `wal`, `pages`, `log`, `job`, `tail`, `instancelog`, `blob` or `meta`.
     pub place: &'static str,
     /// The job it is about, if it is about one.
     pub job: Option<JobId>,
@@ -56,6 +61,10 @@ pub struct Report {
     pub jobs: u64,
     /// Those of them that are active.
     pub active: u64,
+    /// Commits in the write-ahead log that are not in the main file yet.
+    pub wal_commits: u64,
+    /// Pages behind them, of a commit that is under way or was when its process was killed: told to nobody, and no damage.
+    pub wal_torn: u64,
     /// All that is wrong; empty = the store is sound.
     pub problems: Vec<Problem>,
     /// How many more there are of a kind that is named [`NAMED_MAX`] times.
@@ -135,7 +144,15 @@ pub fn check(file: &Path, progress: &mut Progress<'_>) -> Result<Report, OpenErr
             });
         }
     };
-    let reader = ReaderFactory::new(file.to_owned()).open().map_err(told)?;
+    // Before the store is looked at: it does not become shorter meanwhile.
+    let statedir = file.parent().unwrap_or(Path::new("."));
+    let (mark, dirs) = (Mark::read(statedir), JobDirs::read(statedir));
+    let gone = Gone::default();
+    let reader = ReaderFactory::new(file.to_owned(), gone.clone())
+        .open()
+        .map_err(told)?;
+    // What is damage is told below.
+    let _ = gone.load(&reader.db);
     let mut report = Report {
         schema: version,
         ..Report::default()
@@ -148,9 +165,13 @@ pub fn check(file: &Path, progress: &mut Progress<'_>) -> Result<Report, OpenErr
         );
         return Ok(report);
     }
-    let missing = schema::missing(&reader.db).map_err(|error| open_error(file, error))?;
-    if let Some(missing) = missing {
-        report.add("pages", None, format!("it has no {missing}"));
+    let differences = schema::differences(&reader.db).map_err(|error| open_error(file, error))?;
+    let mut is_whole = true;
+    for difference in differences {
+        is_whole &= !matches!(difference, schema::Difference::Missing(_));
+        report.add("schema", None, difference.to_string());
+    }
+    if !is_whole {
         return Ok(report);
     }
     let mut look = Look {
@@ -159,7 +180,9 @@ pub fn check(file: &Path, progress: &mut Progress<'_>) -> Result<Report, OpenErr
         purged: BTreeSet::new(),
         report,
     };
+    look.wal(&beside(file, "-wal")).map_err(told)?;
     look.all(progress).map_err(told)?;
+    look.end(mark, dirs).map_err(told)?;
     Ok(look.report)
 }
 
@@ -184,6 +207,54 @@ impl Look {
 
     fn db(&self) -> &Connection {
         &self.reader.db
+    }
+
+    /// Whether the WAL lost commits. SQLite reads it up to the first frame that does not check, and says nothing.
+    fn wal(&mut self, wal: &Path) -> Result<(), ReadError> {
+        // As long as somebody reads, the WAL does not begin anew; but for one of which nothing is to be read any more.
+        let tx = self.reader.db.unchecked_transaction()?;
+        tx.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+        let mut looked = wal::look(wal);
+        for _ in 0..WAL_LOOKS_MAX {
+            let again = wal::look(wal);
+            if again.as_ref().ok().map(|look| look.salt)
+                == looked.as_ref().ok().map(|look| look.salt)
+            {
+                break;
+            }
+            looked = again;
+        }
+        drop(tx);
+        match looked {
+            Ok(look) => {
+                (self.report.wal_commits, self.report.wal_torn) = (look.commits, look.torn);
+                if let Some(why) = look.doubt {
+                    self.report
+                        .add("wal", None, format!("commits are lost: {why}"));
+                }
+            }
+            Err(error) => self
+                .report
+                .add("wal", None, format!("it cannot be read: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Whether the store ends where it did: `mark` and `dirs` are as they were before the look.
+    fn end(&mut self, mark: Option<Mark>, dirs: JobDirs) -> Result<(), ReadError> {
+        let newest = self.report.newest_seq;
+        if let Some(mark) = &mark
+            && mark.epoch == self.report.epoch
+            && mark.seq > newest
+        {
+            self.report.add("wal", None, behind(newest, mark.seq));
+        }
+        let known = max_known(self.db())?;
+        if let Some(id) = dirs.newest.filter(|id| *id > known) {
+            let what = "it has files, and is newer than all that the store knows: the end of the store is lost";
+            self.report.add("wal", Some(id), what);
+        }
+        Ok(())
     }
 
     /// The store's own keys, and how far it goes.
@@ -446,7 +517,14 @@ impl Look {
         {
             self.report.add_aside(stray.job, stray.what.to_string());
         }
-        let ids = self.ids()?;
+        for id in self.reader.gone.all().into_iter().map(id_from_sql) {
+            let what =
+                "it is purged, and its row is on a page that is broken, so it cannot be removed";
+            self.purged.insert(id);
+            self.report.add("pages", Some(id), what);
+        }
+        let mut ids = self.ids()?;
+        ids.retain(|id| !self.reader.gone.contains(*id));
         self.report.jobs = ids.len() as u64;
         for (done, id) in ids.iter().enumerate() {
             if done % 256 == 0 {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Rows, params};
 
 use crate::error::{ReadError, is_damage};
 use crate::reader::{PAGE_ROWS_MAX, Reader};
-use crate::rows::{bytes_at, id_from_sql};
+use crate::rows::id_from_sql;
 
 /// Which jobs that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ pub enum Ended {
 
 impl Reader {
     /// The first of these jobs, at most `limit`, and how many there are if `count` says that this is wanted (else 0). A job whose row cannot
-    /// be read is passed over, though counted: it cannot be removed either.
+    /// be read is passed over, though counted: it cannot be removed either. Whether its whole eventlog can be is not looked at.
     /// # Errors
     /// [`ReadError::Sqlite`].
     pub fn ended(
@@ -44,7 +44,7 @@ impl Reader {
             let mut ids = db.prepare_cached(
                 "SELECT id FROM job INDEXED BY job_inactive WHERE active = 0 ORDER BY t_inactive, id",
             )?;
-            let ids = first(&db, ids.query([])?, limit, |_| true)?;
+            let ids = self.first(&db, ids.query([])?, limit, |_| true)?;
             let total: i64 = if count {
                 db.query_row("SELECT count(*) FROM job WHERE active = 0", [], |row| {
                     row.get(0)
@@ -77,7 +77,7 @@ impl Reader {
         let mut ids = db.prepare_cached(
             "SELECT id FROM job INDEXED BY job_inactive WHERE active = 0 AND (t_inactive, id) <= (?1, ?2) ORDER BY t_inactive, id",
         )?;
-        let ids = first(&db, ids.query(params![time, id])?, limit, |waitable| {
+        let ids = self.first(&db, ids.query(params![time, id])?, limit, |waitable| {
             waitable == Some(0)
         })?;
         let total: i64 = if count {
@@ -93,31 +93,32 @@ impl Reader {
         };
         Ok((ids, total.unsigned_abs()))
     }
-}
 
-/// The first of these ids whose rows can be read to the last page, and are `wanted` for what `waitable` says.
-fn first(
-    db: &Connection,
-    mut ids: Rows<'_>,
-    limit: usize,
-    wanted: impl Fn(Option<i64>) -> bool,
-) -> Result<Vec<JobId>, ReadError> {
-    let mut found = Vec::new();
-    let mut one = db.prepare_cached("SELECT waitable, eventlog FROM job WHERE id = ?1")?;
-    while found.len() < limit
-        && let Some(row) = ids.next()?
-    {
-        let id: i64 = row.get(0)?;
-        let read = one.query_row([id], |row| {
-            let _ = bytes_at(row, 1, "eventlog");
-            Ok(row.get::<_, i64>(0).ok())
-        });
-        match read {
-            Ok(waitable) if wanted(waitable) => found.push(id_from_sql(id)),
-            Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => {}
-            Err(error) if is_damage(&error) => {}
-            Err(error) => return Err(error.into()),
+    /// The first of these ids whose rows begin on pages that can be read, and are `wanted` for what `waitable` says. The eventlogs stay unread:
+    /// each may be of many pages.
+    fn first(
+        &self,
+        db: &Connection,
+        mut ids: Rows<'_>,
+        limit: usize,
+        wanted: impl Fn(Option<i64>) -> bool,
+    ) -> Result<Vec<JobId>, ReadError> {
+        let mut found = Vec::new();
+        let mut one = db.prepare_cached("SELECT waitable FROM job WHERE id = ?1")?;
+        while found.len() < limit
+            && let Some(row) = ids.next()?
+        {
+            let id: i64 = row.get(0)?;
+            if self.gone.contains(id) {
+                continue;
+            }
+            match one.query_row([id], |row| Ok(row.get::<_, i64>(0).ok())) {
+                Ok(waitable) if wanted(waitable) => found.push(id_from_sql(id)),
+                Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => {}
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(found)
     }
-    Ok(found)
 }

@@ -39,6 +39,19 @@ pub enum OpenError {
         /// The database file.
         file: PathBuf,
     },
+    /// The file ends before a store can.
+    #[error(
+        "{file} is cut short: it has {len} bytes{rest}: put a backup in its place, or make a new one from what can be read with weir store recover",
+        file = file.display(), rest = whole.map_or(", not even a header".to_owned(), |whole| format!(" of {whole}"))
+    )]
+    Truncated {
+        /// The database file.
+        file: PathBuf,
+        /// Bytes that it has.
+        len: u64,
+        /// Bytes that it should have, if it says so.
+        whole: Option<u64>,
+    },
     /// The file's own structure is broken.
     #[error("{file} is damaged ({detail}): make a new one from what can be read with weir store recover, or put a backup in its place", file = file.display())]
     Damaged {
@@ -237,6 +250,20 @@ pub enum Corrupt {
     Page {
         /// What SQLite says.
         detail: String,
+    },
+    /// The log has entries of the job, and the job is neither there nor purged.
+    #[error("its row is gone: the log has {entries} of its entries, and no purge names it")]
+    NoRow {
+        /// The number of its last entry.
+        entries: u32,
+    },
+    /// The log has more of the job than its eventlog.
+    #[error("its eventlog ends with entry {have}, the log has {log} of its entries")]
+    Short {
+        /// The last entry of the eventlog.
+        have: u32,
+        /// The last one of the log.
+        log: u32,
     },
     /// Entries are in no copy: neither in the log nor in the archive.
     #[error(

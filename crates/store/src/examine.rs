@@ -8,6 +8,7 @@
 //! | a file that was never switched to a WAL, beside one | refused ([`OpenError::OthersWal`]), nothing changed |
 //! | our `application_id`, version 1..=[`VERSION`] | migrated if need be, opened |
 //! | our `application_id`, a newer version | refused ([`OpenError::NewerSchema`]), nothing changed |
+//! | the beginning of an SQLite file's header, and no more; fewer pages than its header counts | refused ([`OpenError::Truncated`]), nothing changed |
 //! | another `application_id`, or tables at version 0, or no SQLite file | refused ([`OpenError::NotAStore`]), nothing changed |
 //! | no file or an empty one, and a `-wal` or `-journal` that holds data, or a file of a recovery | refused ([`OpenError::Lost`]), nothing changed |
 //! | anything, beside a store that was about to take its place | refused ([`OpenError::CutShort`]), nothing changed |
@@ -43,6 +44,8 @@ enum Header {
     Absent,
     /// So many bytes of zero where a header should be.
     Zeros,
+    /// The first bytes of a header, so many.
+    Cut(u64),
     /// No SQLite file.
     Other,
     /// `application_id` and `user_version`.
@@ -53,6 +56,11 @@ const HEADER_LEN: usize = 100;
 /// The versions of the format for who writes and who reads: 1 = with a journal, 2 = with a WAL.
 const HEADER_WAL_AT: usize = 18;
 const HEADER_MAGIC: &[u8] = b"SQLite format 3\0";
+/// Where the header has the size of a page, the number of changes, the pages of the file, and the number of changes when those were counted.
+const HEADER_PAGE_LEN_AT: usize = 16;
+const HEADER_CHANGES_AT: usize = 24;
+const HEADER_PAGES_AT: usize = 28;
+const HEADER_COUNTED_AT: usize = 92;
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// Where a journal's header says how many pages the database had before.
 const JOURNAL_PAGES_AT: usize = 16;
@@ -101,8 +109,17 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
             ask_sqlite(file, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql)?
         }
         // Written or half written when the file was made, and not committed.
-        Header::Zeros | Header::Other | Header::Sqlite(0, 0) if journal == Journal::OfNothing => {
+        Header::Zeros | Header::Cut(_) | Header::Other | Header::Sqlite(0, 0)
+            if journal == Journal::OfNothing =>
+        {
             return Ok(Verdict::Fresh);
+        }
+        Header::Cut(len) => {
+            return Err(OpenError::Truncated {
+                file: file.to_owned(),
+                len,
+                whole: None,
+            });
         }
         Header::Zeros => {
             return Err(OpenError::Damaged {
@@ -123,6 +140,18 @@ pub(crate) fn examine(file: &Path) -> Result<Verdict, OpenError> {
         // A version never goes back, whatever a WAL says.
         Header::Sqlite(APPLICATION_ID, version) if version > VERSION => {
             (APPLICATION_ID, version, 1)
+        }
+        // A checkpoint that was cut short may have written the first page before the last.
+        Header::Sqlite(APPLICATION_ID, _)
+            if !wal
+                && journal == Journal::None
+                && let Some((len, whole)) = cut(file).map_err(told)? =>
+        {
+            return Err(OpenError::Truncated {
+                file: file.to_owned(),
+                len,
+                whole: Some(whole),
+            });
         }
         Header::Sqlite(APPLICATION_ID, _) if journal != Journal::None => {
             ask_sqlite(file, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql)?
@@ -188,9 +217,32 @@ fn read_header(file: &Path) -> std::io::Result<Header> {
         Header::Sqlite(word(68), word(60))
     } else if head.iter().all(|byte| *byte == 0) {
         Header::Zeros
+    } else if head.len() < HEADER_LEN
+        && head[..head.len().min(HEADER_MAGIC.len())]
+            == HEADER_MAGIC[..head.len().min(HEADER_MAGIC.len())]
+    {
+        Header::Cut(head.len() as u64)
     } else {
         Header::Other
     })
+}
+
+/// The bytes of a file that has fewer pages than its header counts, and how many it should have.
+fn cut(file: &Path) -> std::io::Result<Option<(u64, u64)>> {
+    let head = head(file, HEADER_LEN)?;
+    let word = |at: usize| {
+        let bytes = head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        u64::from(u32::from_be_bytes(bytes.unwrap_or_default()))
+    };
+    let page = match word(HEADER_PAGE_LEN_AT) >> 16 {
+        // 65,536 does not fit.
+        1 => 1 << 16,
+        len => len,
+    };
+    // Programs of old do not count.
+    let counted = word(HEADER_CHANGES_AT) == word(HEADER_COUNTED_AT);
+    let (len, whole) = (len(file)?, word(HEADER_PAGES_AT) * page);
+    Ok((counted && len < whole).then_some((len, whole)))
 }
 
 /// Whether a file was never switched to a WAL.

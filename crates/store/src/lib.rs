@@ -20,6 +20,7 @@
 //! What the entries mean is left to `job` and `manager`; who may see them, to the callers. The file's layout is drawn in
 //! [`schema`] and in `rfc/6_store.md`.
 
+mod amiss;
 mod apply;
 mod archive;
 mod backup;
@@ -30,6 +31,7 @@ mod checkpoint;
 mod ended;
 mod error;
 mod examine;
+mod gone;
 mod jobrow;
 mod lock;
 mod log;
@@ -42,9 +44,12 @@ mod salvage;
 mod scans;
 pub mod schema;
 mod stored;
+mod tally;
+mod traces;
 mod wal;
 mod writer;
 
+pub use amiss::{Amiss, repair, settle};
 pub use backup::{BackupError, Copied, backup};
 pub use batch::{Batch, JobWrite};
 pub use check::{NAMED_MAX, Problem, Progress, Report, check};
@@ -54,6 +59,8 @@ pub use reader::{PAGE_BYTES_MAX, PAGE_ROWS_MAX, Reader, ReaderFactory};
 pub use recover::Recovered;
 pub use salvage::{SalvageError, Salvaged, salvage};
 pub use stored::{CURSOR_START, Damage, FoundJob, JobsPage, LogPage, Scope, StoredJob};
+pub use tally::Tally;
+pub use traces::{JobDirs, MARK_NAME};
 pub use writer::{
     Event, QUEUE_BATCHES_MAX, Rejected, Store, StoreOptions, TRANSACTION_ENTRIES_MAX, Unwritten,
     Writer,

@@ -291,6 +291,9 @@ impl Reader {
         let Source::Job(id) = entry.source else {
             return Ok(true);
         };
+        if self.gone.contains(id_to_sql(id)) {
+            return Ok(false);
+        }
         let (what, sql) = match entry.name.as_str() {
             "submit" => (
                 "jobspec",

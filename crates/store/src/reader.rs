@@ -13,6 +13,7 @@ use job::{JobId, Seq};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::error::ReadError;
+use crate::gone::Gone;
 use crate::log::Repaired;
 use crate::recover::KEY_FLOOR;
 use crate::rows::{bytes_at, id_from_sql, id_to_sql, parse_lines, seq_from_sql, seq_to_sql};
@@ -27,12 +28,15 @@ pub const PAGE_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug, Clone)]
 pub struct ReaderFactory {
     file: Arc<PathBuf>,
+    gone: Gone,
 }
 
 impl ReaderFactory {
-    pub(crate) fn new(file: PathBuf) -> Self {
+    /// Readers of this file that pass over what is `gone`.
+    pub(crate) fn new(file: PathBuf, gone: Gone) -> Self {
         Self {
             file: Arc::new(file),
+            gone,
         }
     }
 
@@ -49,6 +53,7 @@ impl ReaderFactory {
         db.set_prepared_statement_cache_capacity(32);
         Ok(Reader {
             db,
+            gone: self.gone.clone(),
             repaired: RefCell::new(None),
         })
     }
@@ -58,6 +63,8 @@ impl ReaderFactory {
 #[derive(Debug)]
 pub struct Reader {
     pub(crate) db: Connection,
+    /// Purged jobs whose rows are still there.
+    pub(crate) gone: Gone,
     /// What was last taken from the archive in place of the log.
     pub(crate) repaired: RefCell<Option<Repaired>>,
 }
@@ -132,11 +139,23 @@ impl Reader {
             .prepare_cached("SELECT id FROM job INDEXED BY job_key WHERE userid = ?1 AND key = ?2")?
             .query_row(params![userid, key], |row| row.get(0))
             .optional()?;
-        let Some(id) = id.map(id_from_sql) else {
+        let Some(id) = id.filter(|id| !self.gone.contains(*id)).map(id_from_sql) else {
             return Ok(None);
         };
         // Purged in between: it is there no more.
         Ok(self.job(id, false)?.map(|job| (id, job)))
+    }
+
+    /// The key that a job was submitted under, if it was under one and is there.
+    /// # Errors
+    /// [`ReadError::Sqlite`].
+    pub fn key_of(&self, id: JobId) -> Result<Option<String>, ReadError> {
+        let key = self
+            .db
+            .prepare_cached("SELECT key FROM job WHERE id = ?1")?
+            .query_row([id_to_sql(id)], |row| row.get(0))
+            .optional()?;
+        Ok(key.flatten())
     }
 
     /// The ids of all jobs with their owners, by owner and id: the page after `after`, or the first. Read from an index alone. A job whose
@@ -155,10 +174,17 @@ impl Reader {
             "SELECT userid, id FROM job INDEXED BY job_user WHERE (userid, id) > (?1, ?2) AND userid <= 4294967295 AND typeof(userid) = 'integer'
              ORDER BY userid, id LIMIT ?3",
         )?;
-        let rows = rows.query_map(params![user, id, sql_limit(limit)], |row| {
-            Ok((row.get(0)?, id_from_sql(row.get(1)?)))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        // So many that none is missing on a page when those that are gone are left out.
+        let rows = rows.query_map(
+            params![user, id, sql_limit(limit + self.gone.len())],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let rows: Vec<(u32, i64)> = rows.collect::<Result<_, _>>()?;
+        let there = rows.into_iter().filter(|(_, id)| !self.gone.contains(*id));
+        Ok(there
+            .take(limit)
+            .map(|(user, id)| (user, id_from_sql(id)))
+            .collect())
     }
 
     /// How many jobs of a user there are, purged ones not counted.
@@ -181,10 +207,10 @@ impl Reader {
         let mut ids = self.db.prepare_cached(
             "SELECT id FROM job WHERE userid = ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3",
         )?;
-        let ids = ids.query_map(params![userid, sql_limit(limit), skip], |row| {
-            Ok(id_from_sql(row.get(0)?))
-        })?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        let ids = ids.query_map(params![userid, sql_limit(limit), skip], |row| row.get(0))?;
+        let ids = ids.collect::<Result<Vec<i64>, _>>()?.into_iter();
+        let there = ids.filter(|id| !self.gone.contains(*id));
+        Ok(there.map(id_from_sql).collect())
     }
 
     /// The newest seq the log has forgotten; 0 = none.

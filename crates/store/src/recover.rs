@@ -12,6 +12,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use crate::archive;
 use crate::error::{OpenError, is_damage, is_full};
 use crate::rows::{bytes_at, id_from_sql, parse_lines};
+use crate::tally::{self, Tally};
+use crate::traces::{ID_ABSURD, Mark};
 
 /// What the meta keys of the store itself start with.
 pub(crate) const KEY_PREFIX: &str = "store.";
@@ -19,9 +21,6 @@ pub(crate) const KEY_EPOCH: &str = "store.epoch";
 /// The newest seq that was trimmed from the log.
 pub(crate) const KEY_FLOOR: &str = "store.floor";
 pub(crate) const KEY_MAX_JOBID: &str = "store.max_jobid";
-
-/// Ids from here on are not given in the first 17 years of an instance.
-const ID_ABSURD: u64 = 1 << 63;
 
 /// Seqs count up from 1: none comes to this.
 const SEQ_ABSURD: i64 = 1 << 62;
@@ -39,21 +38,33 @@ pub struct Recovered {
     pub max_jobid: JobId,
     /// The timestamp of the newest entry; time must not go back behind it.
     pub last_timestamp: Timestamp,
+    /// What the archive should have, if that is known.
+    pub tally: Option<Tally>,
     /// The manager's own keys.
     pub meta: BTreeMap<String, String>,
 }
 
 /// Reads what [`Recovered`] tells; makes the epoch if the file has none.
 pub(crate) fn recover(file: &Path, db: &Connection) -> Result<Recovered, OpenError> {
-    recover_doubted(file, db, None, None)
+    recover_doubted(file, db, Doubts::default())
 }
 
-/// The same; the epoch is new, too, if more may have been told than the file holds: `doubt` says why. Nobody gets the ids up to `told` again.
+/// What says that more was told than a file holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Doubts {
+    /// What is wrong with its WAL.
+    pub(crate) wal: Option<String>,
+    /// The newest job that left something.
+    pub(crate) told: Option<JobId>,
+    /// How far its writer said that it was.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// The same; the epoch is new, too, if more may have been told than the file holds. Nobody gets the ids that were told again.
 pub(crate) fn recover_doubted(
     file: &Path,
     db: &Connection,
-    doubt: Option<String>,
-    told: Option<JobId>,
+    doubts: Doubts,
 ) -> Result<Recovered, OpenError> {
     let refused = |error| open_error(file, error);
     let damaged = |detail| OpenError::Damaged {
@@ -78,13 +89,28 @@ pub(crate) fn recover_doubted(
         .and_then(|text| text.parse().ok())
         .map_or(JobId(0), JobId);
     let mut max_jobid = max_jobid(db).map_err(refused)?.max(purged);
-    let mut doubt = doubt.map(|why| format!("its write-ahead log was damaged: {why}"));
+    let tally = tally::read(db).map_err(refused)?;
+    let floor = meta
+        .remove(KEY_FLOOR)
+        .and_then(|text| text.parse().ok())
+        .map_or(Seq(0), Seq);
+    // The log says how far it goes. If its end is lost, the archive knows better: no seq may be given twice.
+    let of_log = archive::newest_of_log(db).map_err(refused)?;
+    let newest =
+        archive::newest_seq(db, of_log.map_or(floor, |seq| seq.max(floor))).map_err(refused)?;
+    let mut doubt = doubts
+        .wal
+        .map(|why| format!("its write-ahead log was damaged: {why}"));
+    let of_this = |mark: &&Mark| meta.get(KEY_EPOCH) == Some(&mark.epoch);
+    if let Some(mark) = doubts.mark.as_ref().filter(of_this)
+        && mark.seq > newest
+    {
+        doubt.get_or_insert_with(|| behind(newest, mark.seq));
+    }
+    let told = doubts.told.max(doubts.mark.map(|mark| mark.max_jobid));
     if let Some(told) = told.filter(|id| *id > max_jobid && id.0 < ID_ABSURD) {
         doubt.get_or_insert_with(|| {
-            format!(
-                "job {} left something and is newer than all of the store",
-                told.0
-            )
+            format!("job {} was told and is newer than all of the store", told.0)
         });
         max_jobid = told;
     }
@@ -114,22 +140,21 @@ pub(crate) fn recover_doubted(
             epoch
         }
     };
-    let floor = meta
-        .remove(KEY_FLOOR)
-        .and_then(|text| text.parse().ok())
-        .map_or(Seq(0), Seq);
-    // The log says how far it goes. If its end is lost, the archive knows better: no seq may be given twice.
-    let of_log = archive::newest_of_log(db).map_err(refused)?;
-    let newest =
-        archive::newest_seq(db, of_log.map_or(floor, |seq| seq.max(floor))).map_err(refused)?;
+    meta.retain(|key, _| !key.starts_with(KEY_PREFIX));
     Ok(Recovered {
         epoch,
         newest_seq: newest,
         floor,
         max_jobid,
         last_timestamp: last_timestamp(db).map_err(refused)?,
+        tally,
         meta,
     })
+}
+
+/// Why a store is doubted that ends before its mark.
+pub(crate) fn behind(newest: Seq, mark: Seq) -> String {
+    format!("it ends with seq {newest}, and seq {mark} was on disk and told")
 }
 
 /// A seq that no store comes to, or a floor above all that there is: the next commit would not know its place.
@@ -245,6 +270,27 @@ pub(crate) fn was_given(id: JobId, eventlog: &[u8]) -> bool {
     match words.split(' ').nth(1).map(str::parse::<u64>) {
         Some(Ok(source)) => source == id.0,
         _ => id.0 < ID_ABSURD,
+    }
+}
+
+/// The largest id that was given, as far as this file knows.
+pub(crate) fn max_known(db: &Connection) -> Result<JobId, rusqlite::Error> {
+    let purged: Option<String> = db
+        .query_row(
+            "SELECT value FROM meta WHERE key = ?1",
+            [KEY_MAX_JOBID],
+            |row| Ok(row.get(0).ok()),
+        )
+        .optional()?
+        .flatten();
+    let purged = purged
+        .and_then(|text| text.parse().ok())
+        .map_or(JobId(0), JobId);
+    match max_jobid(db) {
+        Ok(id) => Ok(id.max(purged)),
+        // Named among the pages.
+        Err(error) if is_damage(&error) => Ok(JobId(u64::MAX)),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scans of jobs by page: ids from an index first, then each job by its id, so that a row that cannot be read is one job and not a page.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use job::{JobId, Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Params, params};
@@ -36,8 +38,18 @@ impl Reader {
                 page.next = next;
                 return Ok(page);
             }
-            let before = page.jobs.len();
+            let (before, damaged) = (page.jobs.len(), page.damaged.len());
             self.one(id, false, &mut page)?;
+            if (before, damaged) == (page.jobs.len(), page.damaged.len()) && !self.gone.contains(id)
+            {
+                page.damaged.push(Damage {
+                    job: Some(id_from_sql(id)),
+                    seq: None,
+                    what: Corrupt::Page {
+                        detail: "an index names it, and its table does not have it".to_owned(),
+                    },
+                });
+            }
             bytes += page.jobs[before..].iter().map(size).sum::<usize>();
             next = Some(place);
         }
@@ -81,6 +93,9 @@ impl Reader {
             let mut rows = rows.query(params![newest, sql_limit(limit)])?;
             while let Some(row) = rows.next()? {
                 let (id, kind): (i64, String) = (row.get(0)?, row.get(1)?);
+                if self.gone.contains(id) {
+                    continue;
+                }
                 damaged.push(Damage {
                     job: Some(id_from_sql(id)),
                     seq: None,
@@ -120,13 +135,25 @@ impl Reader {
                 "SELECT id, typeof(active) FROM job NOT INDEXED WHERE active IS NOT 0 AND active IS NOT 1 AND ?1 = ?1 LIMIT ?2",
                 "active",
             )?;
+            // Rows that are as they should be, and that neither of the two indexes has.
+            look(
+                "SELECT id, 'in no index' FROM job INDEXED BY job_user WHERE (userid IS NOT NULL OR userid IS NULL)
+                   AND id NOT IN (SELECT id FROM job INDEXED BY job_active WHERE active = 1)
+                   AND id NOT IN (SELECT id FROM job INDEXED BY job_done WHERE active = 0) AND ?1 = ?1 LIMIT ?2",
+                "active",
+            )?;
         }
+        let mut named = BTreeSet::new();
+        damaged.retain(|damage: &Damage| named.insert(damage.job));
         damaged.truncate(limit);
         Ok(damaged)
     }
 
     /// Adds the job to the page, or its damage; nothing if there is none of that id.
     pub(crate) fn one(&self, id: i64, with_j: bool, page: &mut JobsPage) -> Result<(), ReadError> {
+        if self.gone.contains(id) {
+            return Ok(());
+        }
         match self.read_one(id, with_j, page) {
             Err(ReadError::Sqlite(error)) if is_damage(&error) => {
                 page.damaged.push(Damage {

@@ -28,6 +28,9 @@
 //! The version is `user_version`, the kind of file is `application_id`. [`MIGRATIONS`]`[v]` takes a file from version v to v + 1,
 //! in one transaction each.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use rusqlite::Connection;
 
 /// `application_id` of a weir store: the bytes `weir`.
@@ -83,15 +86,58 @@ pub(crate) fn migrate(db: &mut Connection, from: i64) -> Result<(), rusqlite::Er
     Ok(())
 }
 
-/// A table, an index or a view that the file should have and has not.
-pub(crate) fn missing(db: &Connection) -> Result<Option<String>, rusqlite::Error> {
-    let names = |db: &Connection| -> Result<Vec<String>, rusqlite::Error> {
-        let mut rows = db.prepare("SELECT type || ' ' || name FROM sqlite_master ORDER BY 1")?;
-        let rows = rows.query_map([], |row| row.get(0))?;
+/// How the objects of a file differ from those of [`VERSION`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// It should have this table, index or view.
+    Missing(String),
+    /// It has this one, which is another than it should be.
+    Changed(String),
+    /// It has this one, which is not ours.
+    Foreign {
+        /// `table`, `index`, `view` or `trigger`, and its name.
+        name: String,
+        /// It takes part in what is written: a trigger, or an index that refuses rows.
+        interferes: bool,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "it has no {name}"),
+            Self::Changed(name) => write!(f, "{name} is another than this release makes"),
+            Self::Foreign { name, .. } => {
+                write!(f, "{name} is not part of a store: drop it")
+            }
+        }
+    }
+}
+
+/// All that is other in the schema, what is missing first.
+pub(crate) fn differences(db: &Connection) -> Result<Vec<Difference>, rusqlite::Error> {
+    let objects = |db: &Connection| -> Result<BTreeMap<String, String>, rusqlite::Error> {
+        let mut rows = db.prepare(
+            "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'",
+        )?;
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     };
     let mut made = Connection::open_in_memory()?;
     migrate(&mut made, 0)?;
-    let there = names(db)?;
-    Ok(names(&made)?.into_iter().find(|name| !there.contains(name)))
+    let (ours, there) = (objects(&made)?, objects(db)?);
+    let missing = ours
+        .keys()
+        .filter(|name| !there.contains_key(*name))
+        .map(|name| Difference::Missing(name.clone()));
+    let others = there.iter().filter_map(|(name, sql)| match ours.get(name) {
+        Some(made) if made == sql => None,
+        Some(_) => Some(Difference::Changed(name.clone())),
+        None => Some(Difference::Foreign {
+            name: name.clone(),
+            interferes: name.starts_with("trigger ")
+                || (name.starts_with("index ") && sql.to_ascii_uppercase().contains("UNIQUE")),
+        }),
+    });
+    Ok(missing.chain(others).collect())
 }

@@ -103,38 +103,64 @@ impl<R: Read> Frames<R> {
     }
 }
 
+/// What a WAL holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Which life of the WAL it is: it begins anew with another number once all of it is in the main file.
+    pub(crate) salt: [u8; 8],
+    /// Commits that SQLite reads.
+    pub(crate) commits: u64,
+    /// Frames of this life behind the last of them: of a commit that is under way, or was when its process was killed. Told to nobody.
+    pub(crate) torn: u64,
+    /// Why commits may be missing, if they may.
+    pub(crate) doubt: Option<String>,
+}
+
 /// Why commits may be missing, if they may. Reads the file once.
 pub(crate) fn doubt(wal: &Path) -> io::Result<Option<String>> {
+    Ok(look(wal)?.doubt)
+}
+
+/// Reads the file once, to its end. None at all is as one that is empty.
+pub(crate) fn look(wal: &Path) -> io::Result<Look> {
+    let mut look = Look::default();
     let file = match File::open(wal) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(look),
         opened => opened?,
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Ok(None);
+        return Ok(look);
     }
     let Some(mut frames) = Frames::begin(BufReader::with_capacity(1 << 20, file))? else {
         // Of a length that nothing but frames give it.
         let has_frames = metadata.len() >= (HEADER + FRAME_HEADER + PAGE_MIN) as u64;
-        return Ok(has_frames.then(|| "its header does not check".to_owned()));
+        look.doubt = has_frames.then(|| "its header does not check".to_owned());
+        return Ok(look);
     };
+    look.salt = frames.salt;
     let (mut number, mut bad) = (0_u64, None);
     while let Some(frame) = frames.next()? {
         number += 1;
+        look.torn += u64::from(frame.ours);
         if frame.sound {
+            if frame.commit != 0 {
+                look.commits += 1;
+                look.torn = 0;
+            }
             continue;
         }
         match bad {
             None => bad = Some(number),
             Some(bad) if frame.ours && frame.commit != 0 => {
-                return Ok(Some(format!(
-                    "frame {bad} does not check, and a commit stands behind it in frame {number}"
-                )));
+                look.doubt.get_or_insert_with(|| {
+                    format!("frame {bad} does not check, and a commit stands behind it in frame {number}")
+                });
             }
             Some(_) => {}
         }
     }
-    Ok(None)
+    Ok(look)
 }
 
 /// Fills the buffer; false if the file ends before.

@@ -24,18 +24,21 @@ use std::time::{Duration, Instant};
 use job::{JobId, Seq};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use crate::apply::Gather;
+use crate::apply::{self, Gather};
 use crate::backup::is_copy;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpointer};
 use crate::error::{OpenError, is_full};
 use crate::examine::{Verdict, beside, examine};
+use crate::gone::Gone;
 use crate::lock::DirLock;
 use crate::reader::ReaderFactory;
-use crate::recover::{Recovered, open_error, recover_doubted};
+use crate::recover::{Doubts, Recovered, open_error, recover_doubted};
 use crate::reserve::{self, Reserve};
 use crate::schema;
+use crate::tally::{self, Tally};
+use crate::traces::{Mark, Marker};
 use crate::wal;
 
 /// Batches that may wait for the writer; more are handed back.
@@ -133,13 +136,26 @@ impl Store {
         let file = statedir.join(crate::FILE_NAME);
         let mut reserve = Reserve::new(statedir);
         // Before SQLite looks at it. What cannot be read it says itself.
-        let doubt = wal::doubt(&beside(&file, "-wal")).unwrap_or_default();
-        let (db, recovered) = match open_file(&file, &options, doubt.clone()) {
+        let doubts = Doubts {
+            wal: wal::doubt(&beside(&file, "-wal")).unwrap_or_default(),
+            told: options.told_jobid,
+            mark: Mark::read(statedir),
+        };
+        let (db, recovered, gone) = match open_file(&file, &options, &doubts) {
             // What opening needs may be what the reserve is for.
-            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options, doubt)?,
+            Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options, &doubts)?,
             opened => opened?,
         };
         reserve.take(false);
+        sync(&file).map_err(|source| OpenError::Directory {
+            dir: statedir.to_owned(),
+            source,
+        })?;
+        let mark = Mark {
+            epoch: recovered.epoch.clone(),
+            seq: recovered.newest_seq,
+            max_jobid: recovered.max_jobid,
+        };
         let (tx, rx) = sync_channel(QUEUE_BATCHES_MAX);
         let shared = Arc::new(Shared {
             stopping: AtomicBool::new(false),
@@ -162,6 +178,8 @@ impl Store {
             reserve,
             looked: Instant::now(),
             ahead: None,
+            marker: Marker::begin(statedir, mark),
+            gone: gone.clone(),
             freed: true,
             gave_back: Instant::now(),
         };
@@ -181,7 +199,7 @@ impl Store {
                 dir: statedir.to_owned(),
                 source,
             })?;
-        let readers = ReaderFactory::new(file);
+        let readers = ReaderFactory::new(file, gone);
         Ok((
             Writer {
                 tx: Some(tx),
@@ -199,8 +217,8 @@ impl Store {
 fn open_file(
     file: &PathBuf,
     options: &StoreOptions,
-    doubt: Option<String>,
-) -> Result<(Connection, Recovered), OpenError> {
+    doubts: &Doubts,
+) -> Result<(Connection, Recovered, Gone), OpenError> {
     let proofs = &options.proofs;
     let told = |source: rusqlite::Error| open_error(file, source);
     let verdict = examine(file)?;
@@ -244,19 +262,44 @@ fn open_file(
         Verdict::Ours(version) => version,
     };
     schema::migrate(&mut db, from).map_err(told)?;
-    if let Some(missing) = schema::missing(&db).map_err(told)? {
-        return Err(OpenError::Damaged {
-            file: file.to_owned(),
-            detail: format!("it has no {missing}"),
-        });
+    for difference in schema::differences(&db).map_err(told)? {
+        match difference {
+            schema::Difference::Missing(_)
+            | schema::Difference::Foreign {
+                interferes: true, ..
+            } => {
+                return Err(OpenError::Damaged {
+                    file: file.to_owned(),
+                    detail: difference.to_string(),
+                });
+            }
+            other => tracing::warn!(%other, "the store's schema is not as it was made"),
+        }
     }
     if is_copy(&db).map_err(told)? {
         tracing::warn!(
             "this store is a copy put in place: it gets a new epoch, and cursors of the old one are refused"
         );
     }
-    let recovered = recover_doubted(file, &db, doubt, options.told_jobid)?;
-    Ok((db, recovered))
+    if verdict == Verdict::Fresh {
+        tally::set(&db, Some(Tally::default())).map_err(told)?;
+    }
+    let gone = Gone::default();
+    apply::remove_gone(&mut db, &gone).map_err(told)?;
+    let recovered = recover_doubted(file, &db, doubts.clone())?;
+    Ok((db, recovered, gone))
+}
+
+/// What a process before wrote, and was killed before it synced it: whoever reads it is told that it is on disk.
+fn sync(file: &Path) -> std::io::Result<()> {
+    for ending in ["", "-wal"] {
+        match File::open(beside(file, ending)) {
+            Ok(file) => file.sync_all()?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// A file that can be made shorter; to be said before it has tables.
@@ -384,6 +427,10 @@ struct Run {
     looked: Instant,
     /// Taken from the queue already.
     ahead: Option<Batch>,
+    /// Says how far the store is.
+    marker: Marker,
+    /// Purged jobs that cannot be removed.
+    gone: Gone,
     /// Something was removed since free pages were last counted.
     freed: bool,
     /// When pages were last given back.
@@ -514,6 +561,8 @@ impl Run {
             match self.commit(&mut gather) {
                 Ok(commit_micros) => {
                     self.newest = gather.newest;
+                    self.gone.add(gather.stay());
+                    self.marker.set(self.newest, gather.newest_job());
                     (self.on_event)(Event::Durable {
                         seq: self.newest,
                         commit_micros,
@@ -626,23 +675,27 @@ impl Run {
                 .pragma_update(None, "max_page_count", pages)
                 .map_err(failure)?;
         }
-        let tx = loop {
+        loop {
             let tx = self
                 .db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(failure)?;
-            let staying = gather.staying();
-            match gather.write(&tx, &mut self.blobs) {
-                Ok(()) => break tx,
-                Err(_) if gather.staying() > staying => self.blobs.rolled_back(),
+            let retries = gather.retries();
+            match gather.write(&tx, &mut self.blobs, &self.gone) {
+                Ok(()) => {
+                    let start = Instant::now();
+                    tx.commit().map_err(failure)?;
+                    let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    self.blobs.committed();
+                    return Ok(micros);
+                }
+                Err(_) if gather.retries() > retries => {}
                 Err(error) => return Err(failure(error)),
             }
-        };
-        let start = Instant::now();
-        tx.commit().map_err(failure)?;
-        let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.blobs.committed();
-        Ok(micros)
+            drop(tx);
+            self.blobs.rolled_back();
+            gather.probe(&mut self.db).map_err(failure)?;
+        }
     }
 
     /// Copies the WAL into the main file once it has so many pages; a long one beside the commits, see `checkpoint`. No space there is no

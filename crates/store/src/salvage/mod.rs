@@ -21,11 +21,13 @@ use job::{
 };
 use rusqlite::{Connection, OpenFlags, params};
 
+use crate::amiss::purges;
 use crate::apply::{LOG_CHUNK_BYTES_MAX, LOG_CHUNK_ENTRIES_MAX};
 use crate::backup::KEY_BACKUP;
 use crate::check::Progress;
 use crate::error::OpenError;
 use crate::examine::{beside, examine};
+use crate::gone;
 use crate::jobrow::object;
 use crate::lock::DirLock;
 use crate::recover::{
@@ -33,6 +35,8 @@ use crate::recover::{
 };
 use crate::rows::{Text, id_to_sql, seq_to_sql};
 use crate::schema;
+use crate::tally::{self, Tally};
+use crate::traces::{ID_ABSURD, Mark};
 use crate::wal;
 use scratch::{Row, Scratch};
 
@@ -109,7 +113,9 @@ pub fn salvage(statedir: &Path, progress: &mut Progress<'_>) -> Result<Salvaged,
         // SQLite would make a file where there is none.
         Ok(_) if is_empty(&file) => return Err(SalvageError::Nothing { file }),
         Ok(_) => is_sound(&file) && !doubtful,
-        Err(OpenError::Damaged { .. } | OpenError::Sqlite { .. }) => false,
+        Err(OpenError::Damaged { .. } | OpenError::Truncated { .. } | OpenError::Sqlite { .. }) => {
+            false
+        }
         // Its first page may be what is broken: then it is a store if rows of one are in it.
         Err(OpenError::NotAStore { .. }) if !begins_as_database(&file) => false,
         Err(error) => return Err(error.into()),
@@ -121,7 +127,7 @@ pub fn salvage(statedir: &Path, progress: &mut Progress<'_>) -> Result<Salvaged,
         }
     };
     remove();
-    let made = make(&file, &new, sound, progress);
+    let made = make(&file, &new, sound, Mark::read(statedir), progress);
     if made.is_err() {
         remove();
     }
@@ -160,6 +166,7 @@ fn make(
     file: &Path,
     new: &Path,
     sound: bool,
+    mark: Option<Mark>,
     progress: &mut Progress<'_>,
 ) -> Result<Salvaged, SalvageError> {
     let sql = |source| SalvageError::Sqlite {
@@ -198,6 +205,8 @@ fn make(
         done: Salvaged::default(),
         last_timestamp: Timestamp(0.0),
         system_log: 0,
+        mark,
+        tally: Tally::default(),
     };
     let tx = db.transaction().map_err(sql)?;
     made.all(&tx, sound, progress).map_err(sql)?;
@@ -227,6 +236,9 @@ struct Making<'a> {
     done: Salvaged,
     last_timestamp: Timestamp,
     system_log: u32,
+    /// How far the writer of the old store said that it was.
+    mark: Option<Mark>,
+    tally: Tally,
 }
 
 impl Making<'_> {
@@ -243,6 +255,11 @@ impl Making<'_> {
         // A floor above all that there is says nothing.
         let known = floor <= self.scratch.newest()?;
         self.extent(if known { floor } else { Seq(0) })?;
+        // Its end is lost: what followed was told, and nobody knows what it was.
+        let sound = sound
+            && !self.mark.as_ref().is_some_and(|mark| {
+                self.key(KEY_EPOCH) == Some(&mark.epoch) && mark.seq > self.done.newest_seq
+            });
         self.jobs(db, progress)?;
         let named = self.purge_entries();
         self.log(db, &named, progress)?;
@@ -265,13 +282,13 @@ impl Making<'_> {
     fn extent(&mut self, floor: Seq) -> Result<(), rusqlite::Error> {
         let mut last = floor;
         let (mut lost, mut purged, mut system_log) = (Vec::new(), BTreeSet::new(), 0);
+        // Their purge entry may be below the floor.
+        purged.extend(self.scratch.keys.keys().filter_map(|key| gone::of_key(key)));
         let mut newest = Timestamp(0.0);
         self.scratch.entries(Seq(0), |entry| {
             if entry.source == Source::System {
                 system_log = system_log.max(entry.eventlog_seq);
-                if entry.name.as_str() == "purge" {
-                    purged.extend(purges(&entry));
-                }
+                purged.extend(purges(&entry));
             }
             if let Ok(event) = Event::parse(entry.json()) {
                 newest = newest.later_of(event.timestamp);
@@ -389,6 +406,11 @@ impl Making<'_> {
             Text(&eventlog),
             row.key,
         ])?;
+        self.tally.jobs += 1;
+        if active {
+            self.tally.active += 1;
+            self.tally.entries += entries.len() as u64;
+        }
         Ok(Ok(()))
     }
 
@@ -487,7 +509,8 @@ impl Making<'_> {
             .filter(|id| *id < u64::MAX - 1)
             .unwrap_or(0);
         let lost = self.done.lost_jobs.iter().map(|(id, _)| *id);
-        let mut max = known;
+        let marked = self.mark.as_ref().map_or(0, |mark| mark.max_jobid.0);
+        let mut max = known.max(Some(marked).filter(|id| *id < ID_ABSURD).unwrap_or(0));
         for id in lost.chain(self.purged.iter().copied()) {
             // What a damaged row is called was given to nobody.
             if id.0 > max && (was_given(id, &[]) || !self.scratch.lines(id)?.is_empty()) {
@@ -497,6 +520,7 @@ impl Making<'_> {
         if max > 0 {
             set_meta(db, KEY_MAX_JOBID, &max.to_string())?;
         }
+        tally::set(db, Some(self.tally))?;
         if self.system_log > 0 {
             set_meta(db, KEY_SYSTEM_LOG, &self.system_log.to_string())?;
         }
@@ -514,21 +538,6 @@ fn write_chunk(
             .execute(params![seq_to_sql(last), seq_to_sql(first), Text(lines)])?;
     }
     Ok(())
-}
-
-/// The jobs that a purge entry names.
-fn purges(entry: &Entry) -> Vec<JobId> {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        context: Context,
-    }
-    #[derive(serde::Deserialize)]
-    struct Context {
-        jobs: Vec<JobId>,
-    }
-    serde_json::from_slice::<Line>(entry.json())
-        .map(|line| line.context.jobs)
-        .unwrap_or_default()
 }
 
 /// What the entries make of a job: all of them, in order.

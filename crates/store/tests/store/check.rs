@@ -164,7 +164,7 @@ fn every_kind_of_damage_is_named() {
         ),
         (
             "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'job_done'",
-            "pages",
+            "schema",
             None,
             "job",
         ),

@@ -16,6 +16,7 @@ mod durable;
 mod ended;
 mod full;
 mod lives;
+mod missing;
 mod model;
 mod open;
 mod power;

@@ -184,3 +184,92 @@ fn make_a_file_of_this_schema() {
     )
     .unwrap();
 }
+
+#[test]
+fn fault_a_store_that_is_cut_short_says_so_at_every_length() {
+    let made = tempfile::tempdir().unwrap();
+    let mut world = World::open(made.path());
+    let mut batch = store::Batch::default();
+    for id in 1..50 {
+        world.submit(id, 1000, 0, &mut batch);
+    }
+    world.store(batch);
+    world.writer.close().unwrap();
+    let whole = std::fs::read(made.path().join(FILE_NAME)).unwrap();
+    let lens = [
+        1,
+        2,
+        15,
+        16,
+        17,
+        50,
+        99,
+        100,
+        101,
+        511,
+        512,
+        1000,
+        4095,
+        4096,
+        4097,
+        8192,
+        whole.len() - 4096,
+        whole.len() - 1,
+    ];
+    for len in lens {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE_NAME), &whole[..len]).unwrap();
+        let before = all_bytes(dir.path());
+        let text = refused(dir.path()).to_string();
+        for part in [
+            "is cut short",
+            &format!("{len} bytes"),
+            "backup",
+            "weir store recover",
+        ] {
+            assert!(text.contains(part), "{len}: {text}");
+        }
+        assert!(!text.contains("not a weir store"), "{len}: {text}");
+        assert!(all_bytes(dir.path()) == before, "{len}");
+        let checked = store::check(&dir.path().join(FILE_NAME), &mut |_, _, _| {});
+        assert_eq!(checked.unwrap_err().to_string(), text);
+        // The remedy that is named does not make it worse.
+        let _ = store::salvage(dir.path(), &mut |_, _, _| {});
+        assert!(dir.path().join(FILE_NAME).exists(), "{len}");
+    }
+}
+
+#[test]
+fn fault_what_is_foreign_in_the_schema_is_named_and_a_trigger_is_refused() {
+    for (sql, name, is_refused) in [
+        (
+            "CREATE TRIGGER mine AFTER INSERT ON tail BEGIN DELETE FROM tail; END",
+            "trigger mine",
+            true,
+        ),
+        ("CREATE UNIQUE INDEX one ON job (userid)", "index one", true),
+        ("CREATE INDEX mine ON job (t_submit)", "index mine", false),
+        ("CREATE TABLE notes (text)", "table notes", false),
+        ("CREATE VIEW mine AS SELECT * FROM job", "view mine", false),
+        ("ALTER TABLE log ADD COLUMN note TEXT", "table log", false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        World::open(dir.path()).writer.close().unwrap();
+        let file = dir.path().join(FILE_NAME);
+        Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+        let report = store::check(&file, &mut |_, _, _| {}).unwrap();
+        let named = |one: &store::Problem| one.place == "schema" && one.what.contains(name);
+        assert!(
+            report.problems.iter().any(named),
+            "{sql}: {:?}",
+            report.problems
+        );
+        assert_eq!(report.problems.len(), 1, "{sql}: {:?}", report.problems);
+        if is_refused {
+            let text = refused(dir.path()).to_string();
+            assert!(text.contains(name) && text.contains("drop it"), "{text}");
+        } else {
+            World::open(dir.path()).writer.close().unwrap();
+        }
+    }
+}
