@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{World, kill9, lives, until};
+use common::{World, kill9, lives, owner, until};
 use serde_json::{Value, json};
 use wire::{Cred, errno};
 
@@ -15,13 +15,6 @@ const ENVIRONMENT: fn() -> Value = || json!({"PATH": "/usr/local/bin:/usr/bin:/b
 
 fn host() -> String {
     job_runner::engine::machine::hostname()
-}
-
-fn owner() -> Cred {
-    Cred {
-        userid: rustix::process::geteuid().as_raw(),
-        rolemask: wire::ROLE_OWNER,
-    }
 }
 
 /// The pid of a node's process; 0 while the next one begins.

@@ -276,8 +276,9 @@ async fn talk(
     let mut read = BufReader::with_capacity(16 << 10, read);
     let mut line = Vec::new();
     let mut hung_up = Talked::Never;
-    // The last that was to be told before it was up: it matters only if nothing comes after it.
-    let mut early: Option<Vec<u8>> = None;
+    // It was to be told, before it was up, that it is not needed any more. That alone is told it all the same.
+    let retire = to_line(&ToNode::Retire {});
+    let mut retires = false;
     if write
         .write_all(&to_line(&ToNode::Engine { key }))
         .await
@@ -297,7 +298,9 @@ async fn talk(
                         if hung_up == Talked::Never {
                             hung_up = Talked::Lost;
                             // What was meant for the one before is of no use to this one.
-                            while queue.try_recv().is_ok() {}
+                            while let Ok(line) = queue.try_recv() {
+                                retires |= line == retire;
+                            }
                             if events.send(NodeEvent::Up(place)).await.is_err() {
                                 return Talked::Enough;
                             }
@@ -314,16 +317,15 @@ async fn talk(
                 let Some(line) = next else {
                     // Nobody will do that after us.
                     wake(pid, 0);
-                    if let Some(line) = early {
-                        let _ = write.write_all(&line).await;
+                    if retires {
+                        let _ = write.write_all(&retire).await;
                     }
                     return Talked::Enough;
                 };
                 if hung_up == Talked::Never {
-                    early = Some(line);
+                    retires |= line == retire;
                     continue;
                 }
-                early = None;
                 let written = write.write_all(&line);
                 tokio::pin!(written);
                 // One that is stopped takes no more at some point, and is to be continued all the same.

@@ -49,7 +49,7 @@ pub struct World {
     refused: usize,
 }
 
-fn owner() -> Cred {
+pub fn owner() -> Cred {
     Cred {
         userid: rustix::process::geteuid().as_raw(),
         rolemask: wire::ROLE_OWNER,
@@ -301,6 +301,7 @@ impl World {
     /// The next thing that is told of parts of a job.
     pub async fn part_told(&mut self) -> (u64, String) {
         loop {
+            self.put_parts_aside();
             if let Some(told) = self.parts_told.pop_front() {
                 return told;
             }
@@ -351,10 +352,34 @@ impl World {
     /// Waits for the next answer: its topic and payload; for an error `{"errnum":…, "text":…}`. What is told of parts is put aside.
     pub async fn answer(&mut self) -> (String, Value) {
         loop {
+            self.put_parts_aside();
             if let Some(answer) = self.answers.pop_front() {
                 return answer;
             }
             self.take_answers().await;
+        }
+    }
+
+    /// The same, what is told of parts as well.
+    pub async fn any_answer(&mut self) -> (String, Value) {
+        while self.answers.is_empty() {
+            self.take_answers().await;
+        }
+        self.answers.pop_front().unwrap()
+    }
+
+    fn put_parts_aside(&mut self) {
+        let is_of_parts = |answer: &(String, Value)| answer.1["type"] == "alloc-status";
+        let (parts, others) = self.answers.drain(..).partition(is_of_parts);
+        self.answers = others;
+        let parts: VecDeque<(String, Value)> = parts;
+        for (_, payload) in parts {
+            let id = payload["id"].as_u64().unwrap();
+            for one in payload["data"]["allocs"].as_array().unwrap() {
+                let (ranks, status) = (one["ranks"].as_str(), one["status"].as_str());
+                let told = format!("{} {}", ranks.unwrap(), status.unwrap());
+                self.parts_told.push_back((id, told));
+            }
         }
     }
 
@@ -363,7 +388,7 @@ impl World {
             let Message::Response(response) = message else {
                 continue;
             };
-            let payload: Value = if response.errnum == 0 {
+            let payload = if response.errnum == 0 {
                 response
                     .payload
                     .as_deref()
@@ -371,15 +396,6 @@ impl World {
             } else {
                 json!({"errnum": response.errnum, "text": response.payload.as_deref().and_then(wire::text_of)})
             };
-            if payload["type"] == "alloc-status" {
-                let id = payload["id"].as_u64().unwrap();
-                for one in payload["data"]["allocs"].as_array().unwrap() {
-                    let (ranks, status) = (one["ranks"].as_str(), one["status"].as_str());
-                    let told = format!("{} {}", ranks.unwrap(), status.unwrap());
-                    self.parts_told.push_back((id, told));
-                }
-                continue;
-            }
             self.answers
                 .push_back((response.topic.as_str().to_owned(), payload));
         }
