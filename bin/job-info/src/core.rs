@@ -99,6 +99,8 @@ pub(crate) struct Info {
     /// Why the last stream could not be followed; until one has caught up.
     pub(crate) poison: Option<Box<str>>,
     pub(crate) poisonings: u64,
+    /// What was told of the resource log.
+    pub(crate) nodes_fault: Option<Box<str>>,
     /// Jobs whose setting aside was told.
     pub(crate) aside_logged: BTreeSet<JobId>,
     pub(crate) warned: bool,
@@ -148,6 +150,7 @@ impl Info {
             from_start: false,
             poison: None,
             poisonings: 0,
+            nodes_fault: None,
             aside_logged: BTreeSet::new(),
             warned: false,
         }
@@ -289,6 +292,7 @@ impl Info {
             Method::ListId => self.list_id(caller, payload),
             Method::Rank => self.rank(caller, payload),
             Method::JobStats => self.job_stats(caller),
+            Method::Clients => self.clients(caller, payload),
             Method::Lookup => self.lookup(caller, payload),
             Method::UpdateLookup => self.update_lookup(caller, payload),
             Method::EventlogWatch => self.eventlog_watch(caller, payload),

@@ -355,7 +355,22 @@ impl Info {
         }
     }
 
+    /// Says what could not be read of the nodes, each once.
+    fn log_nodes_fault(&mut self) {
+        let fault = self.projection.nodes().fault();
+        if fault != self.nodes_fault.as_deref() {
+            if let Some(fault) = fault {
+                tracing::warn!(
+                    fault,
+                    "an entry of the resource log cannot be read: nodes may be otherwise than shown"
+                );
+            }
+            self.nodes_fault = fault.map(Into::into);
+        }
+    }
+
     fn folded(&mut self, folded: &Folded, lines: &[Line], now: Instant) {
+        self.log_nodes_fault();
         if folded.caught_up || self.projection.jobs().set_aside().len() != self.aside_logged.len() {
             self.log_set_aside();
         }

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clients;
 mod core;
 mod elsewhere;
 mod fetch_queue;

@@ -31,11 +31,20 @@ const WHOLE_HEAD: &[u8] = b"{\"jobs\":[";
 // One such answer always fits.
 const _: () = assert!(ANSWER_BYTES_MAX + STEP_BYTES < CLIENT_ANSWER_BYTES_MAX);
 
-/// One row that is sent when there is room.
+/// One short answer about one job that is sent when there is room.
 #[derive(Debug)]
 pub(crate) struct Row {
-    id: JobId,
-    attrs: Attrs,
+    pub(crate) id: JobId,
+    pub(crate) what: What,
+}
+
+/// What is answered of it.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// Its row.
+    Attrs(Attrs),
+    /// Its status on each node.
+    Clients,
 }
 
 /// A listing that is being sent.
@@ -409,11 +418,16 @@ impl Info {
         if self.out.has_room(caller.via) {
             return self.write_id(caller, id, &attrs);
         }
-        self.open(caller, Body::Row(Row { id, attrs })).map(|_| ())
+        let what = What::Attrs(attrs);
+        self.open(caller, Body::Row(Row { id, what })).map(|_| ())
     }
 
     pub(crate) fn step_row(&mut self, caller: &Caller, row: &Row) -> Step {
-        if let Err(refusal) = self.write_id(caller, row.id, &row.attrs) {
+        let written = match &row.what {
+            What::Attrs(attrs) => self.write_id(caller, row.id, attrs),
+            What::Clients => self.write_clients(caller, row.id),
+        };
+        if let Err(refusal) = written {
             self.out.refuse(caller, &refusal);
         }
         Step::Done

@@ -71,6 +71,7 @@ fn main() -> ExitCode {
     if let Err(status) = args.parent.watch() {
         return status;
     }
+    daemon::raise_open_files();
     daemon::run(NAME, async {
         run(args)
             .await

@@ -150,6 +150,12 @@ impl Info {
             "heap_bytes": jobs.heap_bytes(),
             "set_aside": {"count": aside.len(), "jobs": named},
         });
+        let nodes = self.projection.nodes();
+        let known = nodes.known_len();
+        answer["nodes"] = json!({"known": known, "others": nodes.len() - known});
+        if let Some(fault) = nodes.fault() {
+            answer["nodes"]["fault"] = json!(fault);
+        }
         if let Some(age) = self.stale_seconds() {
             answer["stale"] = json!(age);
         }

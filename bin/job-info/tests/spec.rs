@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Broker, Feed, backlog, caught_up, run};
+use common::{Broker, Feed, backlog, caught_up_with, run};
 use serde_json::{Value, json};
 use wire::{Cred, Flags};
 
@@ -79,6 +79,15 @@ fn jobs() -> (Feed, Vec<Value>) {
     (feed, all)
 }
 
+/// The nodes as `caught_up` tells them.
+fn nodes() -> Value {
+    let r = json!({"version":1,"execution":{"R_lite":[{"rank":"0-2","children":{"core":"0-3"}}],
+        "nodelist":["n[0-2]"],"starttime":0.0,"expiration":0.0}});
+    let drained =
+        json!({"idset":"1","nodelist":"n1","reason":"fans","timestamp":3.5,"userid":1000});
+    json!({"seq":9,"define":{"method":"announced","R":r,"pools":{}},"up":"0-1","drained":[drained]})
+}
+
 #[test]
 fn the_examples_of_the_specification_are_what_happens() {
     run(async {
@@ -88,7 +97,7 @@ fn the_examples_of_the_specification_are_what_happens() {
         broker.accept().await;
         let (feed, entries) = jobs();
         broker.play(&backlog(&entries));
-        broker.play(&caught_up(feed.seq));
+        broker.play(&caught_up_with(feed.seq, &nodes()));
         let examples = examples();
         assert!(examples.len() >= 20, "{} examples", examples.len());
         for example in examples {

@@ -1,4 +1,4 @@
-//! daemon (io): what every daemon of weir does first and last: read its arguments, log, end with its parent, notice signals, and say
+//! daemon (io): what every daemon of weir does first and last: read its arguments, log, end with its parent, raise its limit of open files, notice signals, and say
 //! with its exit status whether starting it again can help.
 //!
 //! ```text
@@ -7,11 +7,15 @@
 //! ```
 //! Left to others: what the daemon does, and which of its own failures starting it again cannot mend (those are 78 too).
 
+mod files;
+
 use std::process::ExitCode;
 
 use clap::Parser;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::signal::unix::{SignalKind, signal};
+
+pub use files::{OPEN_FILES_MAX, raise_open_files};
 
 /// Exit status when starting it again will not help (EX_CONFIG): whoever keeps it running shows its last line and gives up.
 pub const STATUS_CONFIG: u8 = 78;

@@ -1,6 +1,6 @@
 //! `job-info.*`: what is stored of one job, and following its logs. The methods and errors are in `rfc/4_listing.md`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use job::JobId;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,50 @@ pub struct LookupRequest<'a> {
     pub keys: Vec<Cow<'a, str>>,
     /// [`LOOKUP_DECODE`], [`LOOKUP_CURRENT`].
     pub flags: i64,
+}
+
+/// `clients` (weir's own): `{id:I, after?:I}`: the job's status on each node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientsRequest {
+    /// The job.
+    pub id: JobId,
+}
+
+/// `{id:I, clients:[{node:s, status:s, reason?:s, allocs:I, created?:f, modified?:f}], counts:{STATUS:I}, seq:I, stale?:f}`. Statuses are
+/// `queued`, `notScheduled`, `starting`, `running`, `complete`, `degraded`, `failed`, `lost` and `unknown`; each has a count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientsResponse {
+    /// The job.
+    pub id: JobId,
+    /// One row a node.
+    pub clients: Vec<ClientRow>,
+    /// How many nodes have each status.
+    pub counts: BTreeMap<String, u32>,
+    /// How far the list was.
+    pub seq: u64,
+    /// Seconds since the list last followed its journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<f64>,
+}
+
+/// A job on one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientRow {
+    /// The node's name.
+    pub node: String,
+    /// The job's status there.
+    pub status: String,
+    /// Why, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many allocations the job has there.
+    pub allocs: u32,
+    /// When the first of them came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<f64>,
+    /// When one of them last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<f64>,
 }
 
 /// `eventlog-watch`, streaming: `{id:I, path:s, flags:I}` → `{event:s}` …, then errnum 61.

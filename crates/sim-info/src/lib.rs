@@ -20,6 +20,7 @@ macro_rules! shell {
 }
 
 shell! {
+    "../../../bin/job-info/src/clients.rs" clients,
     "../../../bin/job-info/src/core.rs" core,
     "../../../bin/job-info/src/elsewhere.rs" elsewhere,
     "../../../bin/job-info/src/fetch_queue.rs" fetch_queue,

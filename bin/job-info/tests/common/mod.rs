@@ -496,6 +496,11 @@ pub(crate) fn caught_up(seq: u64) -> String {
     json!({"epoch":EPOCH,"seq":seq,"caught_up":true,"events":[]}).to_string()
 }
 
+/// The same, with the state of the nodes.
+pub(crate) fn caught_up_with(seq: u64, resources: &Value) -> String {
+    json!({"epoch":EPOCH,"seq":seq,"caught_up":true,"resources":resources,"events":[]}).to_string()
+}
+
 pub(crate) fn mark(seq: u64) -> String {
     json!({"epoch":EPOCH,"mark":seq}).to_string()
 }

@@ -247,7 +247,7 @@ fn in_flux_form_nodes_come_from_jobs_and_seqs_from_a_counter_of_our_own() {
             spec("x", None)
         )
     };
-    let mut send = |projection: &mut Projection, text: &str| {
+    let send = |projection: &mut Projection, text: &str| {
         projection
             .fold_flux(text.as_bytes(), &mut |_| {})
             .expect("a message")

@@ -121,7 +121,7 @@ impl Oracle {
                 }
             }
             (_, Some("resource")) => {
-                self.resources.apply(Seq(seq), &event).expect("it fits");
+                let _change = self.resources.apply(Seq(seq), &event).expect("it fits");
                 self.note_nodes(seq, &value["entry"]);
             }
             (_, Some("system")) => {
