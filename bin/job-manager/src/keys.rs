@@ -1,5 +1,7 @@
-//! The jobs of submit keys are looked for in the store, off the loop: one read at a time, of all the keys that came meanwhile.
+//! What the manager has to know of the store before it can make a job, off the loop: the jobs of submit keys, one read at a time of all the
+//! keys that came meanwhile; and the `J` of a job from which others are dispatched.
 
+use crate::lookup;
 use crate::reads::Lane;
 use crate::shell::{Found, LOCAL, Shell};
 use manager::{Input, Key, KeyFound};
@@ -44,6 +46,17 @@ impl Shell {
             };
             let failed = refused.into_iter().map(failed).collect();
             self.handle(Input::KeysFound(failed));
+        }
+    }
+
+    /// Has the `J` of a job read.
+    pub(crate) fn read_j(&mut self, id: job::JobId) {
+        let asked = self.reads.ask(Lane::Lookup, LOCAL, move |reader| {
+            Found::J(id, lookup::j(reader, id))
+        });
+        if !asked {
+            let j = Err("too many look-ups wait; try again later".to_owned());
+            self.late.push_back(Input::JRead { id, j });
         }
     }
 

@@ -60,6 +60,10 @@ impl Shell {
             }
             "job-manager.lookup" | "job-manager.getattr" => self.ask_store(from, request),
             "job-manager.disconnect" => self.disconnect(from, request),
+            topic if is_of_resource(topic) && self.router.owner_of("resource") != Some(from) => {
+                let text = "only the connection that holds the service name resource tells of nodes";
+                self.answer(&request, Err((errno::EPERM, Some(text.into()))));
+            }
             topic if topic.starts_with("job-manager.") || topic.starts_with("job-ingest.") => {
                 self.ask_manager(from, request);
             }
@@ -221,6 +225,14 @@ fn is_hello(topic: &str) -> bool {
     )
 }
 
+/// What only the service `resource` says.
+fn is_of_resource(topic: &str) -> bool {
+    matches!(
+        topic,
+        "job-manager.resource-announce" | "job-manager.resource-event"
+    )
+}
+
 /// Engines come and go whatever the load, and what it is can always be asked.
 fn is_taken_always(topic: &str) -> bool {
     matches!(
@@ -228,6 +240,8 @@ fn is_taken_always(topic: &str) -> bool {
         "job-manager.sched-hello"
             | "job-manager.sched-ready"
             | "job-manager.exec-hello"
+            | "job-manager.resource-announce"
+            | "job-manager.resource-event"
             | "job-manager.disconnect"
             | "job-manager.shutdown"
             | "job-manager.shutdown-cancel"

@@ -59,6 +59,8 @@ pub(crate) enum Found {
     Answer(Request, Answer),
     /// The jobs of keys, for the manager.
     Keys(Vec<(manager::Key, manager::KeyFound)>),
+    /// A job's `J`, for the manager.
+    J(job::JobId, Result<Bytes, String>),
     /// Jobs that ended, for the manager.
     Ended(Result<manager::Found, String>),
     /// The files of purged jobs were removed, but for those of `left`.
@@ -141,7 +143,8 @@ pub(crate) struct Parts {
 }
 
 impl Shell {
-    pub(crate) fn new(parts: Parts) -> Shell {
+    pub(crate) fn new(mut parts: Parts) -> Shell {
+        parts.streams.set_resources(parts.manager.nodes().clone());
         Shell {
             config: parts.config,
             clock: parts.clock,
@@ -320,6 +323,7 @@ impl Shell {
             }
             Found::Answer(request, answer) => self.answer_read(&request, answer),
             Found::Keys(found) => self.take_keys(found),
+            Found::J(id, j) => self.handle(Input::JRead { id, j }),
             Found::Ended(found) => self.handle(Input::Found(found)),
             Found::Swept { batch, left } => self.handle(Input::Swept { batch, left }),
             Found::Start {
@@ -431,6 +435,7 @@ impl Shell {
             }
             Action::ShutDown => self.shut_down = true,
             Action::FindKey(key) => self.keys.want(key),
+            Action::ReadJ(id) => self.read_j(id),
             Action::Find(find) => self.find_ended(find),
             Action::Sweep { batch, jobs } => self.sweep(batch, jobs),
             Action::Close { sender, why } => {

@@ -82,6 +82,11 @@ impl Streams {
         }
     }
 
+    /// The state of the nodes as of what is durable: told to who begins to listen.
+    pub(crate) fn set_resources(&mut self, resources: job::Resources) {
+        self.fanout.set_resources(resources);
+    }
+
     /// Begins a stream for `request`, as of what is durable now. `writable`: its connection takes more at present.
     /// # Errors
     /// Errno and text: not streaming, no rights, a payload that is not understood, a cursor that cannot be continued, too many.

@@ -316,6 +316,10 @@ impl World {
                     let found = self.find_key(&key);
                     self.due.push_back(Input::KeysFound(vec![(key, found)]));
                 }
+                Action::ReadJ(id) => {
+                    let j = Err("its page is torn".to_owned());
+                    self.due.push_back(Input::JRead { id, j });
+                }
                 Action::Find(find) => self.due.push_back(Input::Found(Ok(self.find(find)))),
                 Action::Sweep { batch, jobs } => {
                     assert!(

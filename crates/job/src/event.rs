@@ -10,7 +10,9 @@ mod read;
 mod tests;
 mod write;
 
-pub use alloc::{ALLOC_REASON_BYTES_MAX, ALLOC_REPORTS_MAX, AllocReport, AllocStatus};
+pub use alloc::{
+    ALLOC_REASON_BYTES_MAX, ALLOC_REPORTS_MAX, AllocReport, AllocStatus, read_all as read_allocs,
+};
 pub use name::EventName;
 pub(crate) use read::name_of;
 pub use read::{EventError, SEVERITY_MAX};

@@ -362,6 +362,29 @@ pub fn without_scheduling(json: &Bytes) -> Result<Bytes, RError> {
     Ok(Bytes::from(serde_json::to_vec(&object)?))
 }
 
+/// Only the ranks of an R, whatever else is in it.
+/// # Errors
+/// [`RError::Json`]: not of the shape above.
+pub fn ranks_of(json: &[u8]) -> Result<Idset, RError> {
+    #[derive(Deserialize)]
+    struct Only {
+        execution: Lite,
+    }
+    #[derive(Deserialize)]
+    struct Lite {
+        #[serde(rename = "R_lite")]
+        groups: Vec<Ranks>,
+    }
+    #[derive(Deserialize)]
+    struct Ranks {
+        rank: Idset,
+    }
+    let only: Only = serde_json::from_slice(json)?;
+    Ok(Idset::union_of(
+        only.execution.groups.iter().map(|group| &group.rank),
+    ))
+}
+
 /// An R as a `resource-update` leaves it: another `execution.expiration`, all else as it was.
 /// # Errors
 /// [`RError::Json`]: not a JSON object with an object `execution`.
@@ -407,6 +430,7 @@ mod tests {
         assert_eq!(R::parse(&r.to_json()).unwrap(), r);
         assert_eq!((r.ncores(), r.ngpus(), r.nnodes()), (10, 4, 4));
         assert_eq!(r.ranks().bracketed(), "[0-3]");
+        assert_eq!(ranks_of(&r.to_json()).unwrap(), r.ranks());
         assert_eq!(r.nodelist.to_string(), "node[0-3]");
         assert_eq!(r.summary(), "rank[0-1]/core1 rank[2-3]/core[0-3],gpu[0-1]");
         let mut sorted = nodes.to_vec();

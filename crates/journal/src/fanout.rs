@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use job::{Entry, JobId, Seq, Timestamp};
+use job::{Entry, JobId, Resources, Seq, Timestamp};
 
 use crate::backlog::{Need, Next, Page, Stage};
 use crate::counters::Counters;
@@ -25,6 +25,7 @@ use crate::encode::Encoder;
 use crate::group::Groups;
 use crate::limits::Limits;
 use crate::listener::{Format, Kind, Listener, ListenerId, Phase, Spec, Start};
+use crate::nodes::Nodes;
 use crate::payload::{self, Payload};
 use crate::refused::Refused;
 use crate::ring::Ring;
@@ -76,6 +77,7 @@ pub struct Fanout {
     pub(crate) encoder: Encoder,
     pub(crate) floor: Seq,
     pub(crate) set_aside: Arc<[Aside]>,
+    pub(crate) nodes: Nodes,
     pub(crate) listeners: HashMap<ListenerId, Listener>,
     pub(crate) groups: Groups,
     /// Listeners that can go on by themselves.
@@ -97,6 +99,7 @@ impl Fanout {
             encoder: Encoder::new(epoch.into()),
             floor,
             set_aside: Arc::from([]),
+            nodes: Nodes::default(),
             listeners: HashMap::new(),
             groups: Groups::default(),
             ready: VecDeque::new(),
@@ -111,6 +114,7 @@ impl Fanout {
         #[cfg(feature = "sabotage")]
         let commit = &commit[commit.partition_point(|entry| entry.seq <= self.durable())..];
         if !commit.is_empty() {
+            self.nodes.push(commit);
             self.ring.push(commit);
             self.encoder.pushed();
             self.groups.pushed(commit);
@@ -127,6 +131,11 @@ impl Fanout {
     /// The jobs that cannot be read: named in every `caught_up` from now on, and left out of backlogs by whoever reads the store.
     pub fn set_aside(&mut self, jobs: Arc<[Aside]>) {
         self.set_aside = jobs;
+    }
+
+    /// The state of the nodes as of what is durable: told in every `caught_up`; from now on kept up with what is pushed.
+    pub fn set_resources(&mut self, resources: Resources) {
+        self.nodes = Nodes::new(resources);
     }
 
     /// The log was trimmed up to `floor`.

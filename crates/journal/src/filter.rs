@@ -96,6 +96,11 @@ impl Filter {
         self.passes_source(facts.job, facts.userid) && self.passes_name(facts.bit, &entry.name)
     }
 
+    /// Whether the resource log may pass, so that the listener is told what it adds up to.
+    pub(crate) fn hears_of_nodes(&self) -> bool {
+        self.sees_logs() && self.passes_name(None, &EventName::from("resource-define"))
+    }
+
     pub(crate) fn passes_entry(&self, entry: &Entry) -> bool {
         self.passes(Facts::of(entry), entry)
     }

@@ -35,6 +35,7 @@ mod filter;
 mod group;
 pub mod limits;
 mod listener;
+mod nodes;
 mod payload;
 mod refused;
 mod ring;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! native   {"epoch":"E","backlog":true,"events":[…]}      backlog
-//!          {"epoch":"E","seq":S,"caught_up":true,"set_aside"?:[ID…],"events":[]}
+//!          {"epoch":"E","seq":S,"caught_up":true,"set_aside"?:[ID…],"resources"?:{…},"events":[]}
 //!          {"epoch":"E","seq":S,"events":[…]}             live; without events: progress
 //!          {"epoch":"E","mark":S}
 //! flux     {"id":N,"events":[…],"jobspec":{…},"R"?:{…}}   backlog, one job
@@ -66,8 +66,13 @@ pub(crate) fn native(epoch: &str, seq: Option<Seq>, word: &str, body: &[u8]) -> 
 /// What `native` puts before the events of a backlog.
 pub(crate) const BACKLOG: &str = ",\"backlog\":true";
 
-/// The response that ends a backlog or answers a cursor, with the jobs that cannot be read, if there are any.
-pub(crate) fn caught_up(epoch: &str, seq: Seq, set_aside: &[JobId]) -> Bytes {
+/// The response that ends a backlog or answers a cursor, with the jobs that cannot be read and the state of the nodes, if there are any.
+pub(crate) fn caught_up(
+    epoch: &str,
+    seq: Seq,
+    set_aside: &[JobId],
+    resources: Option<&str>,
+) -> Bytes {
     let mut word = String::from(",\"caught_up\":true");
     for (at, id) in set_aside.iter().enumerate() {
         word.push_str(if at == 0 { ",\"set_aside\":[" } else { "," });
@@ -75,6 +80,10 @@ pub(crate) fn caught_up(epoch: &str, seq: Seq, set_aside: &[JobId]) -> Bytes {
     }
     if !set_aside.is_empty() {
         word.push(']');
+    }
+    if let Some(resources) = resources {
+        word.push_str(",\"resources\":");
+        word.push_str(resources);
     }
     native(epoch, Some(seq), &word, b"")
 }

@@ -351,7 +351,12 @@ impl Fanout {
                     .filter(|aside| kind.filter.hears_of(aside.id, aside.userid))
                     .map(|aside| aside.id)
                     .collect();
-                payload::caught_up(&self.encoder.epoch, cursor, &told)
+                let resources = kind
+                    .filter
+                    .hears_of_nodes()
+                    .then(|| self.nodes.text())
+                    .flatten();
+                payload::caught_up(&self.encoder.epoch, cursor, &told, resources.as_deref())
             }
             Format::Flux => payload::sentinel(),
         };

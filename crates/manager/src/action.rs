@@ -61,6 +61,8 @@ pub enum Action {
     Ready(Token),
     /// Look in the store for the job of a key: answered by [`crate::Input::KeysFound`]. What was decided before is in the store by now.
     FindKey(Key),
+    /// Read the `J` of an active job: answered by [`crate::Input::JRead`]. It is in the store by now.
+    ReadJ(JobId),
     /// Look in the store for jobs that ended: answered by [`crate::Input::Found`]. One at a time.
     Find(Find),
     /// The files of these jobs are to go: they are purged, and it is durable. Answered by [`crate::Input::Swept`]. A job's file that

@@ -2,16 +2,18 @@
 //! `protocol::method`.
 
 pub(crate) mod amount;
+pub(crate) mod dispatch;
 mod history;
 mod kill;
 mod list;
-mod memo;
+pub(crate) mod memo;
 mod purge;
 mod queue;
 mod raise;
+mod resource;
 pub(crate) mod shutdown;
 mod status;
-mod submit;
+pub(crate) mod submit;
 mod urgency;
 pub(crate) mod wait;
 
@@ -71,6 +73,8 @@ fn is_greeting(method: Method) -> bool {
         Method::SchedHello
             | Method::SchedReady
             | Method::ExecHello
+            | Method::ResourceAnnounce
+            | Method::ResourceEvent
             | Method::Disconnect
             | Method::Shutdown
             | Method::ShutdownCancel
@@ -183,6 +187,9 @@ impl Manager {
             Method::Drain => self.drain(call),
             Method::AllocQuery => self.alloc_query(),
             Method::ResourceStatus => self.resource_status(),
+            Method::ResourceAnnounce => self.resource_announce(call),
+            Method::ResourceEvent => self.resource_event(call),
+            Method::Dispatch => self.dispatch(call),
             Method::Shutdown => self.shut_down(call),
             Method::ShutdownCancel => self.cancel_shutdown(call),
             Method::StatsGet => self.stats_get(),

@@ -3,6 +3,7 @@
 //! A report counts only if it comes on the connection that said hello last; a peer that breaks the protocol is forgotten and its connection
 //! closed. A report that is late or came before changes nothing and is counted.
 
+mod allocs;
 mod exec;
 mod sched;
 

@@ -42,6 +42,13 @@ pub enum Input {
     },
     /// What [`crate::Action::FindKey`] found, of one or more of them.
     KeysFound(Vec<(Key, KeyFound)>),
+    /// What [`crate::Action::ReadJ`] read: base64 text as it was submitted, or why it could not be read.
+    JRead {
+        /// Whose.
+        id: JobId,
+        /// See above.
+        j: Result<Bytes, String>,
+    },
     /// What [`crate::Action::Find`] found, or why it could not be looked for.
     Found(Result<Found, String>),
     /// The files of the jobs of a [`crate::Action::Sweep`] are gone, but for those of the jobs in `left`.

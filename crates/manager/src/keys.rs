@@ -23,6 +23,7 @@ use wire::errno;
 
 use crate::action::{Action, Refusal};
 use crate::decide::Answer;
+use crate::decide::submit::Ingested;
 use crate::input::{Call, Key, KeyFound, Token};
 use crate::manager::Manager;
 use crate::no_space::WithoutRoom;
@@ -37,11 +38,13 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Submission {
     /// Whom to answer; none if nobody wants to hear of it.
-    token: Option<Token>,
+    pub(crate) token: Option<Token>,
     pub(crate) urgency: Urgency,
     pub(crate) flags: JobFlags,
     pub(crate) j: Bytes,
     pub(crate) jobspec: Bytes,
+    /// It never runs: others are dispatched from it.
+    pub(crate) parameterized: bool,
 }
 
 impl Submission {
@@ -49,15 +52,15 @@ impl Submission {
         call: &Call,
         urgency: Urgency,
         flags: JobFlags,
-        j: Bytes,
-        jobspec: Bytes,
+        ingested: Ingested,
     ) -> Submission {
         Submission {
             token: (!call.noresponse).then_some(call.token),
             urgency,
             flags,
-            j,
-            jobspec,
+            j: ingested.j,
+            jobspec: ingested.jobspec,
+            parameterized: ingested.parameterized,
         }
     }
 

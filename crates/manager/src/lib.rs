@@ -15,6 +15,7 @@
 mod action;
 mod allocated;
 mod decide;
+mod dispatches;
 mod engine;
 mod idmap;
 mod input;
@@ -22,6 +23,7 @@ mod keys;
 mod known;
 mod manager;
 mod no_space;
+mod nodes;
 mod pending;
 mod purge;
 mod queue;

@@ -6,28 +6,32 @@
 //! Invariants: a job changes only in [`Manager::post`] (through `Job::apply`); seqs are given only there and in `post_system`, without a gap;
 //! one input makes at most one [`Commit`]; everything else waits in [`Pending`] for the newest seq of its turn.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use job::{
-    Attach, Change, Entry, Event, EventKind, IdGen, Invalid, Job, JobFlags, JobId, Seq, Source,
-    State, Timestamp,
+    Attach, Change, Entry, Event, EventKind, IdGen, Invalid, Job, JobFlags, JobId, Resources, Seq,
+    Source, State, Timestamp,
 };
 
 use crate::action::{Action, Commit, Refusal};
+use crate::decide::dispatch::WAITS_FOR_DISPATCH;
+use crate::decide::memo;
 use crate::decide::shutdown::Shutdown;
 use crate::decide::wait::Waits;
+use crate::dispatches::Dispatches;
 use crate::engine::{ExecLink, SchedLink};
 use crate::idmap::IdMap;
 use crate::input::{Config, Input, Recovered, StoredJob, Token};
 use crate::keys::Keys;
 use crate::known::Known;
 use crate::no_space::WithoutRoom;
+use crate::nodes::{self, META_RESOURCES};
 use crate::pending::Pending;
 use crate::purge::Purges;
 use crate::queue::Queue;
-use crate::queues::Queues;
+use crate::queues::{self, Queues};
 use crate::record::{Owed, Record};
 use crate::specs::Specs;
 use crate::stats::Stats;
@@ -65,6 +69,13 @@ pub struct Manager {
     pub(crate) known: Known,
     pub(crate) keys: Keys,
     pub(crate) specs: Specs,
+    /// Parameterized jobs that are active.
+    pub(crate) parents: BTreeSet<JobId>,
+    pub(crate) dispatches: Dispatches,
+    /// The nodes of the instance.
+    pub(crate) nodes: Resources,
+    /// What of the store's meta could not be read.
+    pub(crate) faults: Vec<String>,
     pub(crate) sched: SchedLink,
     pub(crate) exec: Option<ExecLink>,
     pub(crate) waits: Waits,
@@ -114,6 +125,8 @@ impl Manager {
             .and_then(|text| text.parse().ok())
             .map(Timestamp)
             .filter(|base| base.is_valid());
+        let (queues, closed) = queues::restored(meta.get(META_QUEUES));
+        let (nodes, unknown) = nodes::from_meta(meta.get(META_RESOURCES));
         Manager {
             config,
             now: recovered.last_timestamp,
@@ -130,12 +143,14 @@ impl Manager {
             resources: BTreeMap::new(),
             in_state: [0; 7],
             queue: Queue::default(),
-            queues: meta
-                .get(META_QUEUES)
-                .map_or_else(Queues::default, |text| Queues::from_meta(text)),
+            queues,
             known: Known::default(),
             keys: Keys::default(),
             specs: Specs::default(),
+            parents: BTreeSet::new(),
+            dispatches: Dispatches::default(),
+            nodes,
+            faults: closed.into_iter().chain(unknown).collect(),
             sched: SchedLink::default(),
             exec: None,
             waits: Waits::default(),
@@ -179,11 +194,33 @@ impl Manager {
         }
         self.known.restore(id, job.userid);
         self.count(job.state, 1);
+        let waits_for = |all: &[String]| all.iter().any(|one| one == WAITS_FOR_DISPATCH);
+        if job
+            .dependencies
+            .as_deref()
+            .is_some_and(|all| waits_for(all))
+        {
+            self.parents.insert(id);
+        }
         let jobspec = self.specs.take(stored.jobspec);
         self.waits.add_job(&job);
-        self.jobs
-            .insert(id, Box::new(Record::restored(job, jobspec)));
+        let memos = stored.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Memo { memo } => Some(memo::bytes_of(memo)),
+            _ => None,
+        });
+        let memo_bytes = u32::try_from(memos.sum::<usize>()).unwrap_or(u32::MAX);
+        let record = Record {
+            memo_bytes,
+            ..Record::restored(job, jobspec)
+        };
+        self.jobs.insert(id, Box::new(record));
         Ok(())
+    }
+
+    /// What of the store could not be read and is not as it was, one line each, with the remedy.
+    #[must_use]
+    pub fn faults(&self) -> &[String] {
+        &self.faults
     }
 
     /// Makes an ended job known, so that it is told from one that never was. In any order; before [`Input::Start`].
@@ -214,10 +251,12 @@ impl Manager {
                 if full {
                     self.pending.no_room(out);
                     self.refuse_keys();
+                    self.refuse_dispatches();
                 }
             }
             Input::Read { token } => self.effect(Action::Ready(token)),
             Input::KeysFound(found) => self.keys_found(found),
+            Input::JRead { id, j } => self.j_read(id, j),
             Input::Found(found) => self.found(found),
             Input::Swept { batch, left } => {
                 self.swept(batch, left);
@@ -275,12 +314,14 @@ impl Manager {
 
     /// Ends a turn: the commit at once, the rest when it is durable.
     fn flush(&mut self, out: &mut Vec<Action>) {
+        let nodes_meta = self.nodes_meta();
         let turn = &mut self.turn;
         self.stats.reorder_passes += u64::from(std::mem::take(&mut turn.reordered));
         out.append(&mut turn.at_once);
         if !turn.entries.is_empty() {
             let mut meta = std::mem::take(&mut self.purges.meta);
             meta.append(&mut turn.meta);
+            meta.extend(nodes_meta);
             if !self.epoch_base_stored {
                 self.epoch_base_stored = true;
                 meta.extend(

@@ -30,6 +30,25 @@ const OPEN: Queue = Queue {
     stop_reason: None,
 };
 
+/// What a queue says of itself when what was stored of it cannot be read.
+const UNREADABLE: &str = "the state of the queue in the store cannot be read (meta key queues)";
+
+/// What was stored; and, if it cannot be read, what is wrong: the queue is closed then, for it may have been.
+pub(crate) fn restored(text: Option<&String>) -> (Queues, Option<String>) {
+    let Some(text) = text else {
+        return (Queues::default(), None);
+    };
+    match Queues::from_meta(text) {
+        Some(queues) => (queues, None),
+        None => (
+            Queues::closed(UNREADABLE),
+            Some(format!(
+                "{UNREADABLE}: it is disabled and stopped; open it again with weir queue enable and weir queue start"
+            )),
+        ),
+    }
+}
+
 impl Default for Queues {
     fn default() -> Queues {
         Queues {
@@ -41,12 +60,25 @@ impl Default for Queues {
 }
 
 impl Queues {
-    /// What was stored; a text that is none is as good as nothing stored.
-    pub(crate) fn from_meta(text: &str) -> Queues {
+    fn from_meta(text: &str) -> Option<Queues> {
         serde_json::from_str(text)
             .ok()
             .filter(|stored: &Queues| stored.version == 1 && stored.queue.len() == 1)
-            .unwrap_or_default()
+    }
+
+    /// Nothing is taken and nothing is offered, for one reason, until somebody says otherwise.
+    fn closed(reason: &str) -> Queues {
+        let closed = Queue {
+            enable: false,
+            start: false,
+            disable_reason: Some(reason.to_owned()),
+            stop_reason: Some(reason.to_owned()),
+        };
+        Queues {
+            version: 1,
+            queue: vec![closed],
+            unstored: None,
+        }
     }
 
     /// What is to be stored.
@@ -92,7 +124,8 @@ mod tests {
         });
         queues.change(false, |queue| queue.start = false);
         assert!(!queues.started());
-        let back = Queues::from_meta(&queues.to_meta());
+        let (back, fault) = restored(Some(&queues.to_meta()));
+        assert_eq!(fault, None);
         assert!(back.started());
         assert_eq!(
             (
@@ -101,6 +134,23 @@ mod tests {
             ),
             (false, Some("maint"))
         );
-        assert_eq!(Queues::from_meta("{"), Queues::default());
+        assert_eq!(restored(None), (Queues::default(), None));
+    }
+
+    #[test]
+    fn fault_a_state_that_cannot_be_read_does_not_open_the_queue() {
+        for text in [
+            "",
+            "{",
+            "{}",
+            r#"{"version":2,"queue":[]}"#,
+            r#"{"version":1,"queue":[]}"#,
+        ] {
+            let (queues, fault) = restored(Some(&text.to_owned()));
+            let queue = queues.anonymous();
+            assert!(!queue.enable && !queue.start, "{text}");
+            assert_eq!(queue.stop_reason.as_deref(), Some(UNREADABLE));
+            assert!(fault.unwrap().contains("weir queue start"));
+        }
     }
 }

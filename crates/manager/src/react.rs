@@ -166,7 +166,8 @@ impl Manager {
                 self.respond(token, Ok(Some(payload.clone())));
             }
         }
-        if self.jobs.is_empty() {
+        // A parameterized job never ends by itself: nobody waits for it.
+        if self.jobs.len() == self.parents.len() {
             for (token, _) in std::mem::take(&mut self.waits.drain) {
                 self.respond(token, Ok(None));
             }
@@ -282,6 +283,9 @@ impl Manager {
             return;
         };
         self.count(State::Inactive, -1);
+        if self.parents.remove(&id) {
+            self.dispatches.forget(id);
+        }
         self.specs.give_back(&record.jobspec);
         self.queue.shift(id, record.place, Place::Nowhere);
         let job = record.job;

@@ -14,6 +14,8 @@ pub(crate) struct Record {
     pub(crate) place: Place,
     pub(crate) alloc: Alloc,
     pub(crate) exec: Exec,
+    /// What its memos count for, see `decide/memo.rs`.
+    pub(crate) memo_bytes: u32,
 }
 
 /// In which ordered set of the queue the job is, under which priority.
@@ -73,6 +75,7 @@ impl Record {
             place: Place::Nowhere,
             alloc: Alloc::None,
             exec: Exec::Never,
+            memo_bytes: 0,
         }
     }
 

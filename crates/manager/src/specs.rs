@@ -28,6 +28,8 @@ pub(crate) struct Recent {
     pub(crate) userid: u32,
     /// What was made of it.
     pub(crate) jobspec: Bytes,
+    /// It never runs: others are dispatched from it.
+    pub(crate) parameterized: bool,
 }
 
 impl Specs {

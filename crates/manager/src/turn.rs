@@ -26,6 +26,8 @@ pub(crate) struct Turn {
     pub(crate) reprioritized: Vec<JobId>,
     /// Offered jobs to be taken back.
     pub(crate) cancels: Vec<JobId>,
+    /// The state of the nodes is not what meta has.
+    pub(crate) nodes_changed: bool,
     /// Some priority changed.
     pub(crate) reordered: bool,
 }

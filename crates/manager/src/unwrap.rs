@@ -28,6 +28,13 @@ pub(crate) enum UnwrapError {
     Mechanism,
 }
 
+/// A `J` that this user signed.
+pub(crate) fn wrap_j(userid: u32, jobspec: &[u8]) -> String {
+    let header = format!("version\0i1\0userid\0i{userid}\0mechanism\0snone\0");
+    let (header, jobspec) = (STANDARD.encode(header), STANDARD.encode(jobspec));
+    format!("{header}.{jobspec}.none")
+}
+
 /// Takes a `J` apart.
 pub(crate) fn unwrap_j(j: &str) -> Result<Unwrapped, UnwrapError> {
     let mut fields = j.split('.');
@@ -109,6 +116,14 @@ mod tests {
                 jobspec: b"{}".to_vec()
             })
         );
+    }
+
+    #[test]
+    fn what_is_wrapped_unwraps() {
+        let jobspec = b"{\"a\":1}".to_vec();
+        let userid = 4_294_967_295;
+        let unwrapped = unwrap_j(&wrap_j(userid, &jobspec)).unwrap();
+        assert_eq!(unwrapped, Unwrapped { userid, jobspec });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # a comment
-//! > submit a urgency=16 flags=0 uid=1000       makes a job and calls it a; later $a is its id
+//! > submit a urgency=16 flags=0 uid=1000 weir=JSON   makes a job and calls it a; later $a is its id
 //! > call SENDER TOPIC JSON…                    with `uid=N` (a guest) or `role=MASK`, `stream`, `-` for no payload
 //! > report SENDER TOPIC JSON… [; JSON…]        a response of an engine; several arrive together
 //! > hello LIMIT | exec                         a scheduler (sender sched), an exec service (sender exec) says hello (and ready)
@@ -12,6 +12,8 @@
 //! > swept SEQ [a b …]                         the files of that purge are gone, but for these
 //! > keyed KEY [name=VALUE] [uid=N]             submits under a key, the jobspec having that name; the job is called as its key
 //! > keys                                       the store says what it knows of the keys it was asked for
+//! > dispatch c JSON… [uid=N]                 dispatches; the job is called c
+//! > j [WHY]                                  the store tells the J of the jobs it was asked for, or why it cannot
 //! > keep age=S num=N | damage a                limits on ended jobs; a job that the next start cannot read
 //! > crash | restart | disconnect SENDER | tick | read | nospace on|off | wait SECONDS | expect a: NAMES…
 //! ```
@@ -35,6 +37,10 @@ struct Script {
     holding: bool,
     find: Option<Find>,
     keys: Vec<Key>,
+    /// Whose J is to be read.
+    parents: Vec<JobId>,
+    /// What the jobs are to be called that wait for one.
+    unnamed: Vec<String>,
     text: String,
 }
 
@@ -68,6 +74,8 @@ impl Script {
             holding: false,
             find: None,
             keys: Vec::new(),
+            parents: Vec::new(),
+            unnamed: Vec::new(),
             text: String::new(),
         }
     }
@@ -207,6 +215,11 @@ impl Script {
                 self.keys.push(key.clone());
                 format!("find-key {} {}", key.userid, key.text)
             }
+            Action::ReadJ(id) => {
+                assert!(self.world.disk.rows.contains_key(id), "its J is durable");
+                self.parents.push(*id);
+                format!("read-j {}", self.name(*id))
+            }
             Action::Find(find) => {
                 assert!(self.find.replace(*find).is_none(), "one search at a time");
                 let which = match find.which {
@@ -291,6 +304,23 @@ impl Script {
                 let actions = self.world.input(Input::KeysFound(found));
                 self.made(None, &actions);
                 self.did(actions);
+            }
+            "dispatch" => {
+                let (name, rest) = rest.split_once(' ').unwrap();
+                self.unnamed.push(name.to_owned());
+                self.call(&format!("1 job-manager.dispatch {rest}"));
+            }
+            "j" => {
+                for id in std::mem::take(&mut self.parents) {
+                    let j = match rest {
+                        "" => Ok(self.world.disk.rows[&id].j.clone()),
+                        why => Err(why.to_owned()),
+                    };
+                    let actions = self.world.input(Input::JRead { id, j });
+                    self.made(None, &actions);
+                    self.did(actions);
+                }
+                self.unnamed.clear();
             }
             "call" => self.call(rest),
             "report" => {
@@ -411,6 +441,8 @@ impl Script {
                 }
                 self.find = None;
                 self.keys.clear();
+                self.parents.clear();
+                self.unnamed.clear();
                 let actions = self.world.crash();
                 assert!(
                     !actions
@@ -456,6 +488,7 @@ impl Script {
 
     fn submit(&mut self, rest: &str) {
         let (mut urgency, mut flags, mut cred) = (16, 0, Cred::owner(OWNER));
+        let mut jobspec = JOBSPEC.to_owned();
         let mut words = rest.split_whitespace();
         let name = words.next().unwrap().to_owned();
         for word in words {
@@ -463,10 +496,14 @@ impl Script {
                 ("urgency", value) => urgency = value.parse().unwrap(),
                 ("flags", value) => flags = value.parse().unwrap(),
                 ("uid", value) => cred = Cred::guest(value.parse().unwrap()),
+                ("weir", value) => {
+                    let system = format!(r#""system":{{"weir":{value},"#);
+                    jobspec = JOBSPEC.replace(r#""system":{"#, &system);
+                }
                 other => panic!("{other:?}"),
             }
         }
-        let payload = submission(cred.userid, JOBSPEC, urgency, flags);
+        let payload = submission(cred.userid, &jobspec, urgency, flags);
         let actions = self
             .world
             .call(1, cred, "job-ingest.submit", Some(&payload), false);
@@ -482,8 +519,11 @@ impl Script {
             };
             for write in &commit.jobs {
                 if let JobWrite::Insert { id, key, .. } = write {
-                    let name = key.as_deref().or(name).unwrap();
-                    self.names.insert(name.to_owned(), *id);
+                    let name = match key.as_deref().or(name) {
+                        Some(name) => name.to_owned(),
+                        None => self.unnamed.remove(0),
+                    };
+                    self.names.insert(name, *id);
                 }
             }
         }
@@ -535,6 +575,9 @@ impl Script {
         let actions = self
             .world
             .call(sender(from), cred, topic, payload.as_deref(), streaming);
+        if topic == "job-manager.dispatch" {
+            self.made(None, &actions);
+        }
         self.did(actions);
     }
 }
@@ -668,4 +711,11 @@ scripts! {
     purge_by_limits
     purge_and_crash
     purge_refusals
+    nodes
+    nodes_refusals
+    alloc_status
+    parameterized
+    dispatch
+    dispatch_refusals
+    dispatch_and_crash
 }

@@ -5,6 +5,7 @@
 //!       ◀─ SERVICE.start ─────────  once per job; again with reattach after a new hello
 //!       ── start | reattached ───▶
 //!       ── exception* ───────────▶
+//!       ── alloc-status* ────────▶  (weir) single ranks are not as the job's other events imply
 //!       ── finish ───────────────▶  may carry `release`, then it ends the exchange
 //!       ── release … final ──────▶  ends the exchange
 //!       ◀─ SERVICE.kill, .cancel ─  (weir) signals, and fatal exceptions of running jobs
@@ -12,7 +13,7 @@
 
 use std::borrow::Cow;
 
-use job::JobId;
+use job::{AllocReport, JobId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -48,7 +49,8 @@ pub struct StartRequest<'a> {
     pub j: Option<Cow<'a, str>>,
 }
 
-/// A response to `SERVICE.start`: `{id:I, type:s, data:o}`; type is `start`, `reattached`, `finish`, `release` or `exception`.
+/// A response to `SERVICE.start`: `{id:I, type:s, data:o}`; type is `start`, `reattached`, `finish`, `release`, `exception`
+/// or (weir) `alloc-status`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartResponse<'a> {
     /// The job.
@@ -80,6 +82,15 @@ pub struct ReleaseData<'a> {
     /// Nothing of the job is left.
     #[serde(rename = "final")]
     pub last: bool,
+}
+
+/// Data of `alloc-status` (weir): `{allocs:[{ranks:IDSET, status:s, reason?:s, wait_status?:I}…]}`, any number of times before the final
+/// release. What holds already is passed over; ranks that are complete, failed or lost stay so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocStatusData {
+    /// What holds for which ranks of the job's R.
+    #[serde(deserialize_with = "job::event::read_allocs")]
+    pub allocs: Vec<AllocReport>,
 }
 
 /// Data of `exception`: `{severity:I, type:s, note?:s}`.

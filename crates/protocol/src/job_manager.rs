@@ -431,6 +431,9 @@ pub struct LookupResponse<'a> {
     /// JSON lines (RFC 18), without the live-only entries.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub eventlog: Option<Cow<'a, str>>,
+    /// The key that it was submitted under.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Cow<'a, str>>,
     /// With `eventlog`: how many entries of the job there are, the live-only ones counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eventlog_seq: Option<u32>,

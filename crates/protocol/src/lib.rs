@@ -6,12 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dispatch;
 pub mod exec;
 pub mod job_info;
 pub mod job_ingest;
 pub mod job_list;
 pub mod job_manager;
 pub mod method;
+pub mod resource;
 pub mod sched;
 pub mod service;
 pub mod shutdown;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The most reports one event may hold.
 pub const ALLOC_REPORTS_MAX: usize = 131_072;
 
-/// The most bytes a reason may have.
+/// The most bytes of a reason that are kept; what is longer is cut.
 pub const ALLOC_REASON_BYTES_MAX: usize = 1024;
 
 /// How an allocation is doing.
@@ -193,27 +193,28 @@ impl<'de> Deserialize<'de> for AllocReport {
                 "ranks: expected at least one rank, got none",
             ));
         }
-        let length = raw.reason.as_ref().map_or(0, String::len);
-        if length > ALLOC_REASON_BYTES_MAX {
-            return Err(D::Error::custom(format_args!(
-                "reason: expected at most {ALLOC_REASON_BYTES_MAX} bytes, got {length}"
-            )));
-        }
         Ok(AllocReport {
             ranks: raw.ranks,
             status: raw.status,
-            reason: raw.reason.filter(|text| !text.is_empty()).map(Arc::from),
+            reason: raw.reason.as_deref().and_then(cut).map(Arc::from),
             wait_status: raw.wait_status,
         })
     }
 }
 
+/// As much of a reason as is kept.
+fn cut(reason: &str) -> Option<&str> {
+    let mut end = reason.len().min(ALLOC_REASON_BYTES_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    Some(&reason[..end]).filter(|text| !text.is_empty())
+}
+
 /// Reads the reports of one event: at least one, not more than there may be.
 /// # Errors
 /// The deserializer's, or that their number is out of bounds.
-pub(super) fn read_all<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<AllocReport>, D::Error> {
+pub fn read_all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<AllocReport>, D::Error> {
     let all = Vec::<AllocReport>::deserialize(deserializer)?;
     if all.is_empty() || all.len() > ALLOC_REPORTS_MAX {
         let met = all.len();

@@ -117,6 +117,21 @@ fn ill_typed_contexts_of_known_events_are_refused() {
 }
 
 #[test]
+fn a_reason_of_an_allocation_is_cut_at_a_character() {
+    let long = "ƒ".repeat(ALLOC_REASON_BYTES_MAX);
+    let json = json!({"timestamp":1.0,"name":"alloc-status","context":{"allocs":[
+        {"ranks":"0","status":"lost","reason":format!("a{long}")},{"ranks":"1","status":"lost","reason":""}]}});
+    let EventKind::AllocStatus { allocs } = parsed(&json.to_string()).kind else {
+        panic!("another event");
+    };
+    assert_eq!(
+        allocs[0].reason.as_ref().unwrap().len(),
+        ALLOC_REASON_BYTES_MAX - 1
+    );
+    assert_eq!(allocs[1].reason, None);
+}
+
+#[test]
 fn deep_nesting_is_an_error_and_no_overflow() {
     let deep = format!(
         "{{\"timestamp\":1.0,\"name\":\"x\",\"context\":{}1{}}}",

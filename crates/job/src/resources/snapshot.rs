@@ -85,20 +85,20 @@ impl Resources {
         buf.extend_from_slice(b",\"up\":");
         push_value(&mut buf, &self.up);
         buf.extend_from_slice(b",\"drained\":");
-        self.push_drained(&mut buf);
+        self.push_drained(true, &mut buf);
         buf.push(b'}');
         Bytes::from(buf)
     }
 
-    /// Only the drained nodes, as an array.
+    /// Only the drained nodes of the set, as an array.
     #[must_use]
     pub fn drained_json(&self) -> Bytes {
         let mut buf = Vec::new();
-        self.push_drained(&mut buf);
+        self.push_drained(false, &mut buf);
         Bytes::from(buf)
     }
 
-    fn push_drained(&self, buf: &mut Vec<u8>) {
+    fn push_drained(&self, with_gone: bool, buf: &mut Vec<u8>) {
         let mut places: HashMap<&Drain, usize> = HashMap::new();
         let mut groups: Vec<(&Drain, Idset, Vec<&str>)> = Vec::new();
         for (&rank, drain) in &self.drained {
@@ -110,7 +110,7 @@ impl Resources {
         }
         let here = groups.len();
         let mut places: HashMap<&Drain, usize> = HashMap::new();
-        for (name, drain) in &self.gone {
+        for (name, drain) in self.gone.iter().filter(|_| with_gone) {
             let at = *places.entry(drain).or_insert(groups.len());
             if at == groups.len() {
                 groups.push((drain, Idset::new(), Vec::new()));

@@ -77,3 +77,52 @@ fn the_streams_of_the_spec_are_the_streams_of_the_code() {
     assert_eq!(expected["errnum"], refused.errnum());
     assert_eq!(expected["errstr"], refused.to_string());
 }
+
+#[test]
+fn who_begins_is_told_the_state_of_the_nodes_and_who_may_not_see_them_is_not() {
+    let mut world = World::new(small(100));
+    world.commits(5);
+    let r = r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-3"}}],"nodelist":["n[0-1]"],"starttime":0.0,"expiration":0.0}}"#;
+    let define = format!(r#"{{"method":"announced","R":{r},"pools":{{"default":"0-1"}}}}"#);
+    world.log_nodes("resource-define", &define);
+    world.log_nodes("online", r#"{"idset":"0-1","nodelist":"n[0-1]"}"#);
+    // As after a restart: what was kept, then what comes.
+    let kept = format!(r#"{{"seq":7,"eventlog_seq":2,"define":{define},"up":"0-1","drained":[]}}"#);
+    let kept = job::Resources::from_json(kept.as_bytes()).unwrap();
+    world.fan.set_resources(kept);
+    world.log_nodes("offline", r#"{"idset":"1","nodelist":"n1"}"#);
+    let drain = r#"{"idset":"1","nodelist":"n1","reason":"disk","overwrite":0,"userid":1000}"#;
+    world.log_nodes("drain", drain);
+    let all = || Filter::all(Rights::Owner);
+    let told = examples("nodes");
+    for (at, (start, filter, told)) in [
+        (Start::Now, all(), true),
+        (crate::world::after(2), all(), true),
+        (Start::All, all(), true),
+        (Start::Now, all().allow(["resource-define"]), true),
+        (Start::Now, all().allow(["submit"]), false),
+        (Start::Now, all().deny(["resource-define"]), false),
+        (Start::Now, all().of_jobs([job::JobId(1)]), false),
+        (Start::Now, Filter::all(Rights::User(1)), false),
+    ]
+    .into_iter()
+    .map(|(start, filter, hears)| (start, filter, hears.then(|| told[0]["resources"].clone())))
+    .enumerate()
+    {
+        let id = at as u64 + 1;
+        world.add(id, start, filter, Format::Native).unwrap();
+        world.settle();
+        let greeting = world.got[&id]
+            .responses
+            .iter()
+            .find(|response| response["caught_up"] == true)
+            .unwrap();
+        assert_eq!(greeting.get("resources"), told.as_ref(), "listener {id}");
+    }
+    assert_eq!(world.got[&1].responses, told);
+    // Only what is durable is told.
+    world.store(&[(0, "offline")]);
+    world.tap(9, Start::Now);
+    world.poll();
+    assert_eq!(world.got[&9].responses, told);
+}

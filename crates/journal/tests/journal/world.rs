@@ -101,6 +101,21 @@ impl World {
         self.unpushed.push(commit);
     }
 
+    /// An entry of the resource log with a context, in a commit of its own.
+    pub(crate) fn log_nodes(&mut self, name: &str, context: &str) {
+        let seq = self.log.len() as u64 + 1;
+        let json = format!(r#"{{"timestamp":{seq}.5,"name":"{name}","context":{context}}}"#);
+        let event = Event::parse(json.as_bytes()).unwrap();
+        let count = self.counts.entry(0).or_default();
+        *count += 1;
+        let (source, attach) = (Source::Resource, Attach::None);
+        let entry = Entry::new(Seq(seq), source, *count, 0, true, &event, attach);
+        let entry = Arc::new(entry);
+        self.log.push(entry.clone());
+        self.unpushed.push(vec![entry]);
+        self.push();
+    }
+
     /// A commit in the store that the fan-out learns of at once.
     pub(crate) fn commit(&mut self, events: &[(u64, &str)]) {
         self.store(events);

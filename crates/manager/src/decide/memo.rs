@@ -1,6 +1,6 @@
 //! `job-manager.memo`: what a user notes on a job; shown in listings under `annotations.user`.
 
-use job::{Attach, EventKind};
+use job::{Attach, EventKind, Job, Map};
 use protocol::job_manager::MemoRequest;
 use wire::errno;
 
@@ -8,9 +8,24 @@ use crate::action::Refusal;
 use crate::decide::{Answer, parse};
 use crate::input::Call;
 use crate::manager::Manager;
+use crate::write::json;
 
 /// The longest memo taken, as JSON.
 const MEMO_BYTES_MAX: usize = 64 << 10;
+/// What a job shows of its memos, as JSON: merged, it is held in memory and is part of every listing.
+pub(crate) const MEMOS_SHOWN_BYTES_MAX: usize = 256 << 10;
+/// All memos of one job, with what each takes in its eventlog: they stay there until it is purged.
+pub(crate) const MEMOS_BYTES_MAX: usize = 16 << 20;
+/// What a memo takes there beside its text.
+const ENTRY_BYTES: usize = 128;
+
+const _: () =
+    assert!(MEMOS_SHOWN_BYTES_MAX < MEMOS_BYTES_MAX && MEMOS_BYTES_MAX < u32::MAX as usize);
+
+/// What a memo counts for.
+pub(crate) fn bytes_of(memo: &Map) -> usize {
+    json(memo).len() + ENTRY_BYTES
+}
 
 impl Manager {
     /// Posts a memo; a volatile one is not part of the job's eventlog.
@@ -38,6 +53,20 @@ impl Manager {
                 "guests can only add a memo to their own jobs",
             ));
         }
+        let bytes = record.memo_bytes as usize + bytes_of(&request.memo);
+        if bytes > MEMOS_BYTES_MAX {
+            return Err(Refusal::new(
+                errno::EINVAL,
+                format!(
+                    "the memos of job {} have {} bytes together: expected at most {MEMOS_BYTES_MAX}, and they stay until the job is purged",
+                    request.id, record.memo_bytes
+                ),
+            ));
+        }
+        shown_fits(&record.job, &request.memo)?;
+        if let Some(record) = self.jobs.get_mut(&request.id) {
+            record.memo_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
         match self.post(
             request.id,
             EventKind::Memo { memo: request.memo },
@@ -48,4 +77,24 @@ impl Manager {
             Err(_) => Err(Refusal::new(errno::ENOENT, "unknown job id")),
         }
     }
+}
+
+/// # Errors
+/// EINVAL: with this memo the job would show more than it may. What makes it less is taken however much it is.
+fn shown_fits(job: &Job, memo: &Map) -> Result<(), Refusal> {
+    let user = |all: &Map| all.get("user").map_or(0, |user| json(user).len());
+    let before = job.annotations.as_deref().cloned().unwrap_or_default();
+    let mut after = before.clone();
+    job::annotations::merge_memo(&mut after, memo);
+    let bytes = user(&after);
+    if bytes <= MEMOS_SHOWN_BYTES_MAX || bytes < user(&before) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        errno::EINVAL,
+        format!(
+            "with this memo job {} would have {bytes} bytes of them: expected at most {MEMOS_SHOWN_BYTES_MAX}; take keys out with null first",
+            job.id
+        ),
+    ))
 }

@@ -4,6 +4,7 @@
 //! commit. An identical submission of a moment ago is not parsed again.
 
 use bytes::Bytes;
+use job::jobspec::JobType;
 use job::{
     Attach, Entry, Event, EventKind, Job, JobFlags, JobId, Jobspec, JobspecError, Source, Urgency,
 };
@@ -13,6 +14,7 @@ use wire::{PayloadError, ROLE_LOCAL, errno, parse_json};
 
 use crate::action::{JobWrite, Refusal};
 use crate::decide::Answer;
+use crate::decide::dispatch::WAITS_FOR_DISPATCH;
 use crate::decide::shutdown::SHUTTING_DOWN;
 use crate::input::Call;
 use crate::keys::Submission;
@@ -63,8 +65,8 @@ impl Manager {
                 "only the instance owner can submit with FLUX_JOB_WAITABLE",
             ));
         }
-        let (j, jobspec) = self.ingest(call, &request.j, flags)?;
-        let submission = Submission::new(call, urgency, JobFlags(flags), j, jobspec);
+        let ingested = self.ingest(call, &request.j, flags)?;
+        let submission = Submission::new(call, urgency, JobFlags(flags), ingested);
         let userid = call.cred.userid;
         match request.key {
             Some(key) => self.submit_under_key(userid, &key, submission),
@@ -97,8 +99,8 @@ impl Manager {
         self.may_change()
     }
 
-    /// Who signed, and whether it is a jobspec: `J` and the jobspec without environment, both in memory of their own.
-    fn ingest(&mut self, call: &Call, j: &str, flags: u32) -> Result<(Bytes, Bytes), Refusal> {
+    /// Who signed, and whether it is a jobspec.
+    fn ingest(&mut self, call: &Call, j: &str, flags: u32) -> Result<Ingested, Refusal> {
         let requestor = call.cred.userid;
         // A jobspec that was not validated is not remembered as a good one.
         let recalled = if flags & FLAG_NOVALIDATE == 0 {
@@ -108,12 +110,17 @@ impl Manager {
         };
         if let Some(recent) = recalled {
             signed_by(call, recent.userid)?;
-            return Ok((recent.j.clone(), recent.jobspec.clone()));
+            return Ok(Ingested {
+                j: recent.j.clone(),
+                jobspec: recent.jobspec.clone(),
+                parameterized: recent.parameterized,
+            });
         }
         let unwrapped = unwrap_j(j).map_err(|_| {
             Refusal::new(errno::EINVAL, "could not unwrap jobspec: Invalid argument")
         })?;
         signed_by(call, unwrapped.userid)?;
+        let mut parameterized = false;
         let jobspec = if flags & FLAG_NOVALIDATE == 0 {
             let (checked, stripped) =
                 Jobspec::ingest(&unwrapped.jobspec).map_err(|error| refused(&error))?;
@@ -130,6 +137,8 @@ impl Manager {
                 );
                 return Err(Refusal::new(errno::EINVAL, text));
             }
+            only_from_dispatch(&checked)?;
+            parameterized = checked.job_type() == JobType::Parameterized;
             Bytes::copy_from_slice(&stripped) // exactly its size: it is kept as long as the job
         } else {
             unvalidated(&unwrapped.jobspec)?
@@ -140,9 +149,25 @@ impl Manager {
                 j: j.clone(),
                 userid: requestor,
                 jobspec: jobspec.clone(),
+                parameterized,
             });
         }
-        Ok((j, jobspec))
+        Ok(Ingested {
+            j,
+            jobspec,
+            parameterized,
+        })
+    }
+
+    /// A parameterized job waits for as long as others may be dispatched from it.
+    fn become_parent(&mut self, id: JobId) {
+        self.parents.insert(id);
+        let wait = EventKind::DependencyAdd {
+            description: WAITS_FOR_DISPATCH.to_owned(),
+        };
+        // Both fit a new job.
+        let _ = self.post(id, EventKind::Validate, true, Attach::None);
+        let _ = self.post(id, wait, true, Attach::None);
     }
 
     /// An id that no job has: rows that are damaged may have any.
@@ -173,6 +198,7 @@ impl Manager {
             flags,
             j,
             jobspec,
+            parameterized,
             ..
         } = submission;
         let id = self.next_id()?;
@@ -216,12 +242,35 @@ impl Manager {
         self.waits.add_job(&job);
         self.jobs.insert(id, Box::new(Record::new(job, jobspec)));
         self.stats.submits += 1;
+        if parameterized {
+            self.become_parent(id);
+        }
         self.settle(id);
         Ok(SubmitResponse {
             id,
             seq: self.seq.0,
             known: false,
         })
+    }
+}
+
+/// A submission that was looked at: `J` and the jobspec without environment, both in memory of their own.
+pub(crate) struct Ingested {
+    pub(crate) j: Bytes,
+    pub(crate) jobspec: Bytes,
+    /// It never runs: others are dispatched from it.
+    pub(crate) parameterized: bool,
+}
+
+/// # Errors
+/// It says of itself that it was dispatched: only a dispatch makes such a job.
+fn only_from_dispatch(jobspec: &Jobspec) -> Result<(), Refusal> {
+    match &jobspec.weir {
+        Some(weir) if weir.parent.is_some() => Err(Refusal::new(
+            errno::EINVAL,
+            "attributes.system.weir.parent: only job-manager.dispatch makes a job that has one",
+        )),
+        _ => Ok(()),
     }
 }
 

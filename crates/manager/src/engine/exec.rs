@@ -5,7 +5,9 @@
 
 use job::event::ExceptionEvent;
 use job::{EventKind, JobId, State};
-use protocol::exec::{ExceptionData, FinishData, HelloRequest, ReleaseData, StartResponse};
+use protocol::exec::{
+    AllocStatusData, ExceptionData, FinishData, HelloRequest, ReleaseData, StartResponse,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::{Topic, errno, parse_json};
@@ -128,6 +130,10 @@ impl Manager {
                 fits || released
             }
             "release" => open && self.released(id, &data(answer.data)?),
+            "alloc-status" => {
+                let data: AllocStatusData = data(answer.data)?;
+                open && self.alloc_status(id, data)
+            }
             "exception" => open && self.failed(id, &data(answer.data)?)?,
             _ => return Err(Broken::Malformed),
         };

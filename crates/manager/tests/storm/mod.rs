@@ -4,7 +4,8 @@ mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use job::{Attach, JobId, Seq, Source, State};
+use job::resources::ResourceChange;
+use job::{Attach, Event, JobId, Resources, Seq, Source, State};
 use manager::{Action, Find, Input, JobWrite, Keep, Key, KeyFound, Sender, Token};
 use wire::Cred;
 
@@ -40,6 +41,8 @@ struct Peers {
     find: Option<Find>,
     /// What was read of keys, and not told yet.
     keys: Vec<(Key, KeyFound)>,
+    /// Parents whose J is to be read.
+    parents: Vec<JobId>,
     /// The job that a client was told has this key.
     key_of: BTreeMap<usize, JobId>,
     /// Purges whose files are being removed.
@@ -59,6 +62,11 @@ enum Asked {
     Hello,
     Purge,
     Other,
+}
+
+/// The ranks whose bits are set, of four.
+fn ranks(bits: u8) -> job::Idset {
+    (0..4).filter(|rank| bits >> rank & 1 == 1).collect()
 }
 
 /// A random world, checked after every step.
@@ -237,6 +245,10 @@ impl Run {
                 let found = self.world.disk.find_key(&key);
                 self.peers.keys.push((key, found));
             }
+            Action::ReadJ(id) => {
+                assert!(self.world.disk.rows.contains_key(&id), "its J is durable");
+                self.peers.parents.push(id);
+            }
             Action::Find(find) => {
                 assert!(
                     self.peers.find.replace(find).is_none(),
@@ -322,6 +334,59 @@ impl Run {
                 let found = self.peers.keys.drain(..count).collect();
                 let actions = self.world.input(Input::KeysFound(found));
                 self.saw(actions, false);
+            }
+            Step::SubmitParent => {
+                let spec = JOBSPEC.replace(
+                    r#""system":{"#,
+                    r#""system":{"weir":{"parameterized":{"meta_optional":["k"]}},"#,
+                );
+                let payload = submission(OWNER, &spec, 16, 0);
+                self.call(Asked::Submit, "job-ingest.submit", &payload, false);
+            }
+            Step::Dispatch { pick, key } => {
+                let id = self.pick(pick).0;
+                let mut payload = serde_json::json!({"id": id, "meta": {"k": "v"}});
+                let mut asked = Asked::Submit;
+                if let Some(key) = key {
+                    // Keys of dispatches are others than those of submissions: the jobspecs differ.
+                    payload["key"] = format!("d{key}-{id}").into();
+                    asked = Asked::Other;
+                }
+                self.call(asked, "job-manager.dispatch", &payload.to_string(), false);
+            }
+            Step::JRead(sound) => {
+                if let Some(id) = self.peers.parents.pop() {
+                    // Read when it is told; a parent that ended and was purged is no longer there.
+                    let row = self.world.disk.rows.get(&id).filter(|_| sound);
+                    let j = row.map(|row| row.j.clone()).ok_or("torn".to_owned());
+                    let actions = self.world.input(Input::JRead { id, j });
+                    self.saw(actions, false);
+                }
+            }
+            Step::Announce { set, up } => {
+                let names = ["n[0-3]", "n[2-5]", "n[0-3]"][set];
+                let cores = ["0", "0", "0-1"][set];
+                let r = format!(
+                    r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"0-3","children":{{"core":"{cores}"}}}}],"nodelist":["{names}"]}}}}"#
+                );
+                let payload = format!(r#"{{"R":{r},"up":"{}"}}"#, ranks(up));
+                self.engine_call(EXEC, "job-manager.resource-announce", &payload, false);
+            }
+            Step::Nodes { kind, ranks: set } => {
+                let (name, overwrite) = [
+                    ("online", 0),
+                    ("offline", 0),
+                    ("drain", 0),
+                    ("drain", 1),
+                    ("drain", 2),
+                    ("undrain", 0),
+                ][kind];
+                let payload = format!(
+                    r#"{{"name":"{name}","idset":"{}","reason":"r{}","overwrite":{overwrite}}}"#,
+                    ranks(set),
+                    set % 2
+                );
+                self.engine_call(EXEC, "job-manager.resource-event", &payload, false);
             }
             Step::Urgency { pick, urgency } => {
                 let id = self.pick(pick);
@@ -530,7 +595,27 @@ impl Run {
                 r#"{"severity":0,"type":"exec","note":"x"}"#,
                 false,
             ),
-            _ => ("release", r#"{"ranks":"0","final":false}"#, false),
+            6 => ("release", r#"{"ranks":"0","final":false}"#, false),
+            7 => (
+                "alloc-status",
+                r#"{"allocs":[{"ranks":"0-3","status":"running"}]}"#,
+                false,
+            ),
+            8 => (
+                "alloc-status",
+                r#"{"allocs":[{"ranks":"0","status":"unknown","reason":"x"}]}"#,
+                false,
+            ),
+            9 => (
+                "alloc-status",
+                r#"{"allocs":[{"ranks":"0","status":"lost"}]}"#,
+                false,
+            ),
+            _ => (
+                "alloc-status",
+                r#"{"allocs":[{"ranks":"0","status":"failed","wait_status":256},{"ranks":"0","status":"complete"}]}"#,
+                false,
+            ),
         };
         if kind == "start" {
             self.peers.started.insert(id);
@@ -600,6 +685,7 @@ impl Run {
         self.peers.asked.clear();
         (self.peers.find, self.peers.sweeps) = (None, BTreeMap::new());
         self.peers.keys.clear();
+        self.peers.parents.clear();
         self.gone(SCHED);
         self.gone(EXEC);
         let actions = self.world.crash();
@@ -643,8 +729,24 @@ impl Run {
         self.check_folds();
     }
 
-    /// The manager's jobs are what the events on disk add up to (nothing is on the way).
+    /// The manager's jobs are what the events on disk add up to (nothing is on the way), and so are its nodes.
     fn check_folds(&self) {
+        let mut nodes = Resources::new();
+        let log = self.world.disk.entries.iter();
+        for entry in log.filter(|entry| entry.source == Source::Resource) {
+            let event = Event::parse(entry.json()).unwrap();
+            let change = nodes.apply(entry.seq, &event).unwrap();
+            assert_ne!(change, ResourceChange::Nothing);
+            assert_eq!(nodes.eventlog_seq(), entry.eventlog_seq);
+        }
+        assert_eq!(
+            *self.world.manager.nodes(),
+            nodes,
+            "the nodes are what the resource log adds up to"
+        );
+        let kept = self.world.disk.meta.get("resources");
+        let kept = kept.map(|text| Resources::from_json(text.as_bytes()).unwrap());
+        assert_eq!(kept.unwrap_or_default(), nodes, "and what is kept of them");
         for (id, row) in &self.world.disk.rows {
             let fold = self.world.disk.fold(*id);
             assert_eq!(
@@ -700,6 +802,22 @@ impl Run {
                     })
                 })
                 .collect();
+            // Parents end when they are canceled.
+            let parents: Vec<JobId> = self
+                .world
+                .disk
+                .rows
+                .keys()
+                .copied()
+                .filter(|id| {
+                    let job = self.world.manager.job(*id);
+                    job.is_some_and(|job| job.state == State::Depend)
+                })
+                .collect();
+            for id in parents {
+                let payload = format!(r#"{{"id":{},"severity":0,"type":"cancel"}}"#, id.0);
+                self.call(Asked::Other, "job-manager.raise", &payload, false);
+            }
             for id in held {
                 self.call(
                     Asked::Other,

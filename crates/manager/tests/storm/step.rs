@@ -69,6 +69,25 @@ pub enum Step {
         left: bool,
     },
     Limit(Option<u64>),
+    /// A parameterized job.
+    SubmitParent,
+    /// From any job; under one of a few keys, or none.
+    Dispatch {
+        pick: usize,
+        key: Option<usize>,
+    },
+    /// The store tells of the J of a parent, or (false) that it cannot.
+    JRead(bool),
+    /// The engine announces one of a few sets of nodes.
+    Announce {
+        set: usize,
+        up: u8,
+    },
+    /// Something happens to nodes.
+    Nodes {
+        kind: usize,
+        ranks: u8,
+    },
     Durable(usize),
     Crash,
     Tick,
@@ -93,7 +112,12 @@ pub fn step() -> impl Strategy<Value = Step> {
         10 => (pick.clone(), prop_oneof![4 => Just(0u8), 1 => Just(1), 1 => Just(2), 3 => Just(3)]).prop_map(|(pick, kind)| Step::Sched { pick, kind }),
         3 => Just(Step::ExecHello),
         1 => Just(Step::ExecGone),
-        10 => (pick.clone(), 0..7u8).prop_map(|(pick, kind)| Step::Exec { pick, kind }),
+        10 => (pick.clone(), 0..11u8).prop_map(|(pick, kind)| Step::Exec { pick, kind }),
+        1 => Just(Step::SubmitParent),
+        3 => (pick.clone(), prop::option::of(0..3usize)).prop_map(|(pick, key)| Step::Dispatch { pick, key }),
+        3 => prop::bool::weighted(0.9).prop_map(Step::JRead),
+        1 => (0..3usize, 0..16u8).prop_map(|(set, up)| Step::Announce { set, up }),
+        3 => (0..6usize, 0..16u8).prop_map(|(kind, ranks)| Step::Nodes { kind, ranks }),
         2 => (pick, 0..8u8).prop_map(|(pick, kind)| Step::Nonsense { pick, kind }),
         2 => (prop::collection::vec(0..12usize, 0..4), prop::option::of(0..4u64), prop::bool::weighted(0.8))
             .prop_map(|(named, keep, force)| Step::Purge { named, keep, force }),
