@@ -486,6 +486,7 @@ fn private_mode_hides_others_jobs_without_admitting_that_they_exist() {
         for (topic, errnum) in [
             ("job-list.list-id", 2),
             ("job-list.rank", 2),
+            ("job-info.clients", 2),
             ("job-list.job-stats", 1),
             ("job-list.stats-get", 1),
         ] {

@@ -50,7 +50,7 @@ impl Kind {
 fn fault_every_key_of_the_wrong_type_is_refused_by_name_in_every_method() {
     use Kind::{Integer, Natural, Object, Real, Text, Texts};
     type Keys = &'static [(&'static str, Kind)];
-    let methods: [(&str, Value, Keys); 11] = [
+    let methods: [(&str, Value, Keys); 12] = [
         (
             "job-list.list",
             json!({"max_entries":0,"attrs":[],"userid":0,"states":0,"results":0}),
@@ -73,6 +73,7 @@ fn fault_every_key_of_the_wrong_type_is_refused_by_name_in_every_method() {
             &[("id", Natural), ("attrs", Texts), ("state", Integer)],
         ),
         ("job-list.rank", json!({"id":1}), &[("id", Natural)]),
+        ("job-info.clients", json!({"id":1}), &[("id", Natural)]),
         ("job-list.job-stats", json!({}), &[]),
         ("job-list.list-attrs", json!({}), &[]),
         ("job-list.stats-get", json!({}), &[]),

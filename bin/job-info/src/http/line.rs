@@ -26,8 +26,6 @@ use crate::link::SILENCE_MAX;
 pub(crate) const ASKS_MAX: usize = 1024;
 /// How long an ask may wait for room.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
-/// How long a read waits for the first list after a start.
-const LIST_WAIT: Duration = Duration::from_secs(10);
 /// How long a read waits for the seq it asked for with `after`.
 const AFTER_WAIT: Duration = Duration::from_secs(30);
 
@@ -118,6 +116,7 @@ pub(crate) struct Line {
     notes: Arc<Notes>,
     status: watch::Receiver<Status>,
     last: AtomicU64,
+    list_wait: Duration,
 }
 
 /// The loop's end.
@@ -129,7 +128,7 @@ pub(crate) struct LoopEnd {
 }
 
 /// Both ends.
-pub(crate) fn line() -> (Line, LoopEnd) {
+pub(crate) fn line(list_wait: Duration) -> (Line, LoopEnd) {
     let (send, asks) = mpsc::channel(ASKS_MAX);
     let notes = Arc::new(Notes::default());
     let (status, seen) = watch::channel(Status::default());
@@ -138,6 +137,7 @@ pub(crate) fn line() -> (Line, LoopEnd) {
         notes: notes.clone(),
         status: seen,
         last: AtomicU64::new(0),
+        list_wait,
     };
     (
         line,
@@ -182,7 +182,7 @@ impl Line {
         let within = if status.borrow().served {
             AFTER_WAIT
         } else {
-            LIST_WAIT
+            self.list_wait
         };
         if let Ok(Ok(_)) = tokio::time::timeout(within, status.wait_for(reached)).await {
             return Ok(());
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn who_leaves_is_told_and_whose_time_is_up_too() {
         run(async {
-            let (line, mut end) = line();
+            let (line, mut end) = line(Duration::ZERO);
             let asked =
                 tokio::time::timeout(Duration::from_millis(10), line.ask(Want::Facts, None));
             assert!(asked.await.is_err(), "nobody answers");

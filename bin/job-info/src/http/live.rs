@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  retry: 1000                                  how soon a browser comes back when this ends
-//!  event: page     id: INDEX-EPOCH   data: …    the whole page
-//!  event: change   id: INDEX-EPOCH   data: …    what changed on it since the event before
+//!  event: page     id: INDEX-EPOCH   data: {"rows":[…],"next"?:TOKEN}                            the whole page
+//!  event: change   id: INDEX-EPOCH   data: {"rows":[…],"removed":[ID…],"order"?:[ID…],"next"?:…}  what changed on it
 //!  event: stale    data: {"Stale":SECONDS|null} the list does not follow its journal (any more), or does again
 //!  event: error    data: text                   the query came to an end; nothing follows
 //!  :                                            a comment, so that a connection that is gone is noticed

@@ -12,7 +12,7 @@ use std::{
 
 use info::FoldCounters;
 use job::{JobResult, State};
-use views::Views;
+use views::{Views, watch::Stats};
 
 use super::app::App;
 use crate::core::Info;
@@ -53,10 +53,11 @@ pub(crate) struct Facts {
     streams: usize,
     held: usize,
     waiting: usize,
+    views: Stats,
 }
 
 impl Facts {
-    pub(crate) fn of(info: &Info, _views: &Views, waiting: usize) -> Self {
+    pub(crate) fn of(info: &Info, views: &Views, waiting: usize) -> Self {
         let jobs = info.projection.jobs();
         let all = jobs.counts().all();
         Self {
@@ -72,6 +73,7 @@ impl Facts {
             streams: info.streams.len(),
             held: info.hold.len(),
             waiting,
+            views: views.stats(),
         }
     }
 }
@@ -341,6 +343,51 @@ impl Counters {
             "Bytes of different bodies on their way",
             app.sending.bytes() as u64,
         );
+        let views = &facts.views;
+        for (name, about, value) in [
+            (
+                "views",
+                "Distinct queries that are held",
+                views.views as u64,
+            ),
+            (
+                "views_idle",
+                "Those that nobody waits for",
+                views.idle as u64,
+            ),
+            (
+                "changes",
+                "Changes that are kept for queries to come",
+                views.log as u64,
+            ),
+            (
+                "cache_bytes",
+                "Bytes of rows and bodies that are kept",
+                views.cache_bytes as u64,
+            ),
+        ] {
+            out.one(&format!("weir_http_{name}"), "gauge", about, value);
+        }
+        for (name, about, value) in [
+            (
+                "touched",
+                "Held queries that a change touched",
+                views.touched,
+            ),
+            (
+                "woken",
+                "Waiters answered because of a change, streams included",
+                views.woken,
+            ),
+            ("rows_made", "Rows encoded", views.rows_made),
+            (
+                "filtered",
+                "Times a filter was asked about a job",
+                views.filtered,
+            ),
+        ] {
+            out.one(&format!("weir_http_{name}_total"), "counter", about, value);
+        }
         process(&mut out);
         out.0
     }

@@ -123,7 +123,7 @@ impl Http {
             connections,
             ..options.bounds
         };
-        let (line, end) = line::line();
+        let (line, end) = line::line(bounds.list_wait);
         let (stop, stopped) = watch::channel(false);
         let names = host::Names::of_machine();
         let agent = views::bodies::Agent {

@@ -50,6 +50,8 @@ pub struct Bounds {
     pub head_wait: Duration,
     /// How long a client may take to read a step of what is to be sent.
     pub read_wait: Duration,
+    /// How long a read waits for the first list after a start.
+    pub list_wait: Duration,
 }
 
 impl Default for Bounds {
@@ -58,6 +60,7 @@ impl Default for Bounds {
             connections: 32_768,
             head_wait: Duration::from_secs(30),
             read_wait: Duration::from_secs(30),
+            list_wait: Duration::from_secs(10),
         }
     }
 }

@@ -10,6 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
+pub(crate) mod http;
+
 use std::{collections::VecDeque, future::Future, path::PathBuf, time::Duration};
 
 use bytes::Bytes;

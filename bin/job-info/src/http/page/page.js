@@ -34,19 +34,9 @@
   };
 
   const counts = (job) => {
-    if (job.ChildStatuses) {
-      return job.ChildStatuses.length + " children";
-    }
-    const found = new Map();
-    if (job.AllocCounts) {
-      for (const [status, count] of Object.entries(job.AllocCounts)) {
-        if (count > 0) found.set(status, count);
-      }
-    }
-    for (const alloc of job.Allocs || []) {
-      found.set(alloc.ClientStatus, (found.get(alloc.ClientStatus) || 0) + 1);
-    }
-    return [...found].map(([status, count]) => count + " " + status).join(", ");
+    const found = Object.entries(job.ChildCounts || job.AllocCounts || {}).filter((one) => one[1] > 0);
+    const what = job.ChildCounts ? "children: " : "";
+    return what + found.map(([status, count]) => count + " " + status).join(", ");
   };
 
   const fill = (job) => {
@@ -77,18 +67,20 @@
   };
 
   const source = new EventSource("/v1/jobs/statuses/stream?per_page=50&allocs=counts");
+  // The page, then what changed on it: rows, and the order where that changed.
   source.addEventListener("page", (event) => {
     const page = JSON.parse(event.data);
     rows.clear();
-    page.forEach(fill);
-    order = page.map((job) => job.ID);
+    page.rows.forEach(fill);
+    order = page.rows.map((job) => job.ID);
     show();
     say("live");
   });
   source.addEventListener("change", (event) => {
     const change = JSON.parse(event.data);
-    change.Jobs.forEach(fill);
-    order = change.Order;
+    change.rows.forEach(fill);
+    const removed = new Set(change.removed);
+    order = change.order || order.filter((id) => !removed.has(id));
     show();
     say("live");
   });
