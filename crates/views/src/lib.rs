@@ -32,3 +32,6 @@ pub use answer::{Answer, Body, HttpError, Kind, Reply};
 pub use ask::{Ask, Viewer, What};
 pub use statuses::StatusesAsk;
 pub use watch::{Limits, Views};
+
+#[cfg(test)]
+pub(crate) mod testing;

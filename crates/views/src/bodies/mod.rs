@@ -6,7 +6,7 @@
 mod agent;
 mod alloc;
 mod job;
-mod json;
+pub(crate) mod json;
 mod list;
 mod node;
 pub mod subject;
