@@ -61,7 +61,8 @@ impl Shell {
             "job-manager.lookup" | "job-manager.getattr" => self.ask_store(from, request),
             "job-manager.disconnect" => self.disconnect(from, request),
             topic if is_of_resource(topic) && self.router.owner_of("resource") != Some(from) => {
-                let text = "only the connection that holds the service name resource tells of nodes";
+                let text =
+                    "only the connection that holds the service name resource tells of nodes";
                 self.answer(&request, Err((errno::EPERM, Some(text.into()))));
             }
             topic if topic.starts_with("job-manager.") || topic.starts_with("job-ingest.") => {
