@@ -5,7 +5,7 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `open.rs`, `restore.rs` | from a state directory to a shell; the jobs of the store into the manager |
+//! | `open.rs`, `restore.rs`, `missing.rs` | from a state directory to a shell; the jobs of the store into the manager; those that are gone |
 //! | `turns.rs`, `stop.rs` | the loop, and its end |
 //! | `shell.rs`, `deliver.rs` | the loop's state, one turn: in, and out |
 //! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping` |
@@ -42,6 +42,7 @@ mod frames;
 mod inbox;
 mod keys;
 mod lookup;
+mod missing;
 mod open;
 mod pages;
 mod purge;

@@ -177,7 +177,11 @@ fn fetch(
             set_aside.damaged(id, &damage.what);
             Err(unusable(&damage.what.to_string()))
         }
-        Ok(None) => Err((errnum, Some(unknown.to_owned()))),
+        // Its row may be gone, and the job not purged.
+        Ok(None) => Err(match set_aside.why(id) {
+            Some(why) => unusable(&why),
+            None => (errnum, Some(unknown.to_owned())),
+        }),
         Err(error) => Err((errno::EIO, Some(error.to_string()))),
     }
 }

@@ -6,6 +6,7 @@ use crate::builtin::Attrs;
 use crate::clock::Clock;
 use crate::committer::Committer;
 use crate::conns::Conns;
+use crate::missing;
 use crate::reads::Reads;
 use crate::restore;
 use crate::retain::LogLimit;
@@ -20,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use store::{Store, StoreOptions};
+use store::{JobDirs, Store, StoreOptions};
 use tokio::sync::mpsc;
 use wire::Cred;
 
@@ -51,31 +52,42 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
     }
     make_private(&config.statedir);
     let (events, store_events) = mpsc::channel(STORE_EVENTS_MAX);
-    let (writer, readers, recovered) =
-        Store::open(&config.statedir, store_options(&config), move |event| {
+    let dirs = JobDirs::read(&config.statedir);
+    let (writer, readers, mut recovered) = Store::open(
+        &config.statedir,
+        store_options(&config, dirs),
+        move |event| {
             // The loop is gone: nobody is to be told any more.
             let _ = events.blocking_send(event);
-        })
-        .map_err(|error| error.to_string())?;
+        },
+    )
+    .map_err(|error| error.to_string())?;
     if recovered.newest_seq == job::Seq(0) {
         // It is there, but it never knew these jobs.
-        nothing_of_another(&config.statedir)?;
+        nothing_of_another(&config.statedir, dirs)?;
     }
     let key = instance_key(&config.statedir.join("key"))?;
     let owner = rustix::process::getuid().as_raw();
 
-    let mut manager = Manager::new(
-        manager::Config {
-            owner,
-            private: false,
-        },
-        manager::Recovered {
-            newest_seq: recovered.newest_seq,
-            max_jobid: recovered.max_jobid,
-            last_timestamp: recovered.last_timestamp,
-            meta: recovered.meta.into_iter().collect(),
-        },
-    );
+    let meta: Vec<_> = std::mem::take(&mut recovered.meta).into_iter().collect();
+    let empty = || {
+        Manager::new(
+            manager::Config {
+                owner,
+                private: false,
+            },
+            manager::Recovered {
+                newest_seq: recovered.newest_seq,
+                max_jobid: recovered.max_jobid,
+                last_timestamp: recovered.last_timestamp,
+                meta: meta.clone(),
+            },
+        )
+    };
+    let mut manager = empty();
+    for fault in manager.faults() {
+        tracing::error!("{fault}");
+    }
     let reader = readers.open().map_err(|error| error.to_string())?;
     let set_aside = SetAside::default();
     for stray in reader
@@ -86,7 +98,12 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
             set_aside.add(id, None, &stray.what);
         }
     }
-    restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+    let met = restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+    if missing::look(&config.statedir, &reader, &recovered, met, &set_aside)? {
+        manager = empty();
+        let met = restore::jobs(&mut manager, &reader, recovered.newest_seq, &set_aside)?;
+        missing::look(&config.statedir, &reader, &recovered, met, &set_aside)?;
+    }
     for id in set_aside.ids(None) {
         manager.restore_set_aside(id);
     }
@@ -156,36 +173,27 @@ pub(crate) fn open(config: Config) -> Result<Opened, String> {
     })
 }
 
-fn store_options(config: &Config) -> StoreOptions {
+fn store_options(config: &Config, dirs: JobDirs) -> StoreOptions {
     let pages = config.store_size_limit.map(|bytes| bytes / STORE_PAGE);
     StoreOptions {
         // 0 would be no limit.
         pages_max: pages.map_or(0, |pages| u32::try_from(pages).unwrap_or(u32::MAX).max(1)),
-        proofs: proofs(&config.statedir),
-        told_jobid: job_dirs(&config.statedir.join(crate::purge::JOBS_DIR))
-            .max()
-            .map(job::JobId),
+        proofs: proofs(&config.statedir, dirs),
+        told_jobid: dirs.newest,
     }
 }
 
 /// What is made only after the store was: the key, and the files of jobs.
-fn proofs(statedir: &Path) -> Vec<PathBuf> {
-    let jobs = statedir.join(crate::purge::JOBS_DIR);
+fn proofs(statedir: &Path, dirs: JobDirs) -> Vec<PathBuf> {
     let mut proofs = Vec::new();
-    if job_dirs(&jobs).next().is_some() {
-        proofs.push(jobs);
+    if dirs.count > 0 {
+        proofs.push(statedir.join(crate::purge::JOBS_DIR));
     }
     let key = statedir.join("key");
     if key.symlink_metadata().is_ok() {
         proofs.push(key);
     }
     proofs
-}
-
-/// The jobs that have files here.
-fn job_dirs(jobs: &Path) -> impl Iterator<Item = u64> {
-    let names = std::fs::read_dir(jobs).into_iter().flatten().flatten();
-    names.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn make_dir(dir: &Path) -> Result<(), String> {
@@ -213,9 +221,9 @@ fn make_dir(dir: &Path) -> Result<(), String> {
 }
 
 /// A new store beside the files of jobs: the one that knew them is lost, and with a new one nobody would.
-fn nothing_of_another(statedir: &Path) -> Result<(), String> {
+fn nothing_of_another(statedir: &Path, dirs: JobDirs) -> Result<(), String> {
     let jobs = statedir.join(crate::purge::JOBS_DIR);
-    let count = job_dirs(&jobs).count();
+    let count = dirs.count;
     if count == 0 {
         return Ok(());
     }

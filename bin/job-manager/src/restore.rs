@@ -13,6 +13,15 @@ const RESTORE_PAGE: usize = 500;
 const RESTORE_IDS: usize = 10_000;
 const RESTORE_PAGE_BYTES: usize = 4 << 20;
 
+/// What was met of active jobs, those that cannot be used counted with the others.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Jobs.
+    pub(crate) active: u64,
+    /// Entries of those that can be read.
+    pub(crate) entries: u64,
+}
+
 /// Takes up all that is stored.
 /// # Errors
 /// The store cannot be read, or too much of it.
@@ -21,10 +30,11 @@ pub(crate) fn jobs(
     reader: &Reader,
     newest: Seq,
     set_aside: &SetAside,
-) -> Result<(), String> {
-    restore(manager, reader, Scope::Active { at: newest }, set_aside)?;
+) -> Result<Met, String> {
+    let met = restore(manager, reader, Scope::Active { at: newest }, set_aside)?;
     restore(manager, reader, Scope::Waitable, set_aside)?;
-    make_known(manager, reader)
+    make_known(manager, reader)?;
+    Ok(met)
 }
 
 /// Tells the manager which jobs there are, ended ones too: a job that ended is told from one that never was.
@@ -50,7 +60,8 @@ fn restore(
     reader: &Reader,
     scope: Scope,
     set_aside: &SetAside,
-) -> Result<(), String> {
+) -> Result<Met, String> {
+    let mut met = Met::default();
     let room = |added: bool| {
         if added {
             Ok(())
@@ -67,12 +78,14 @@ fn restore(
         let page = reader
             .jobs_page(scope, cursor, RESTORE_PAGE, RESTORE_PAGE_BYTES)
             .map_err(|error| error.to_string())?;
+        met.active += (page.damaged.len() + page.jobs.len()) as u64;
         for damage in &page.damaged {
             if let Some(id) = damage.job {
                 room(set_aside.damaged(id, &damage.what))?;
             }
         }
         for stored in page.jobs {
+            met.entries += stored.eventlog.len() as u64;
             let events: Result<Vec<Event>, String> = stored
                 .eventlog
                 .iter()
@@ -96,7 +109,7 @@ fn restore(
         }
         match page.next {
             Some(next) => cursor = next,
-            None => return Ok(()),
+            None => return Ok(met),
         }
     }
 }

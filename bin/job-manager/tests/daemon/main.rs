@@ -13,6 +13,7 @@ mod guests;
 mod hostile;
 mod keys;
 mod lookups;
+mod missing;
 mod nodes;
 mod open;
 mod own_writes;

@@ -279,6 +279,16 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             write(place.store(), &main);
             write(place.beside("-wal"), &wal[..wal.len() - 2000])
         }
+        "wal cut short" => {
+            let (main, _) = killed(place).await;
+            write(place.store(), &main);
+            write(place.beside("-wal"), b"")
+        }
+        "older copy put in place by hand" => {
+            let (main, _) = killed(place).await;
+            write(place.store(), &main)
+        }
+        "mark garbled" => write(place.state().join("durable"), &[0x5a; 96]),
         "wal garbled" => {
             let (main, mut wal) = killed(place).await;
             wal[..32].fill(0);
@@ -315,6 +325,11 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             place.zero(place.leaf("job_active"));
             Says("weir store recover")
         }
+        "file cut to its first bytes" => {
+            let bytes = std::fs::read(place.store()).unwrap();
+            write(place.store(), &bytes[..7]);
+            Says("is cut short: it has 7 bytes")
+        }
         "file cut short" => {
             let bytes = std::fs::read(place.store()).unwrap();
             write(place.store(), &bytes[..bytes.len() / 2]);
@@ -346,6 +361,21 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
             Says("weir store recover")
         }
         "rows of the log missing" => place.sql("DELETE FROM log WHERE last_seq < 20"),
+        "index added" => {
+            place.sql("CREATE UNIQUE INDEX mine ON job (userid, t_submit)");
+            Says("index mine is not part of a store: drop it")
+        }
+        "table added" => place.sql("CREATE TABLE mine (x)"),
+        "newest entries of a job missing" => {
+            let db = Connection::open(place.store()).unwrap();
+            let id = first_job(place);
+            let whole: String = db.query_row("SELECT eventlog FROM job WHERE id = ?1", [id], |row| row.get(0)).unwrap();
+            let fewer: String = whole.split_inclusive('\n').take(3).collect();
+            assert!(fewer.len() < whole.len());
+            db.execute("UPDATE job SET eventlog = ?2 WHERE id = ?1", rusqlite::params![id, fewer]).unwrap();
+            Ready
+        }
+        "row of a job missing" => job(place, "DELETE FROM job"),
         "column of a wrong type" => job(place, "UPDATE job SET userid = 'x'"),
         "jobspec garbled" => place.sql(&format!(
             "INSERT INTO blob (id, refs, data) VALUES (4711, 1, '{{'); UPDATE job SET spec = 4711 WHERE id = {}",
