@@ -68,6 +68,7 @@ fn main() -> ExitCode {
     if let Err(status) = args.parent.watch() {
         return status;
     }
+    daemon::raise_open_files();
     let mut config = Config::new(args.statedir);
     if let Some(socket) = args.socket {
         config.socket = socket;

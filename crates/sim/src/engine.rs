@@ -38,7 +38,10 @@ enum Step {
     Ready,
 }
 
-const SERVICES: [&str; 2] = ["sched", "job-exec"];
+const SERVICES: [&str; 3] = ["sched", "job-exec", "resource"];
+
+/// Name of the only node.
+pub const NODE: &str = "sim";
 
 /// One connection of the engine.
 pub struct Engine {
@@ -74,7 +77,7 @@ impl Engine {
     #[must_use]
     pub fn new(cores: u32, key: String, job_max: f64) -> Engine {
         let node = NodeSpec {
-            host: "sim".to_owned(),
+            host: NODE.to_owned(),
             cores: Set::first(cores),
             gpus: Set::new(),
         };
@@ -174,9 +177,44 @@ impl Engine {
                 let ask = json!({"mode": "limited", "limit": 8});
                 self.ask("job-manager.sched-ready", &ask, Flags::NONE);
             }
-            Step::SchedReady => self.step = Step::Ready,
+            Step::SchedReady => {
+                self.step = Step::Ready;
+                self.announce();
+            }
             Step::Ready => {}
         }
+    }
+
+    /// Tells which nodes there are: the one, and it is up.
+    fn announce(&mut self) {
+        let cores = self.sched.nodes().first().map(|node| &node.cores);
+        let last = cores.map_or(0, |cores| cores.len().saturating_sub(1));
+        let node = job::r::Node {
+            rank: 0,
+            host: NODE.to_owned(),
+            cores: job::Idset::from_range(0, last),
+            gpus: job::Idset::new(),
+        };
+        let r = job::R::build(&[node], 0.0, 0.0, None).to_json();
+        let r: Value = serde_json::from_slice(&r).unwrap_or_default();
+        let ask = json!({"R": r, "up": "0"});
+        self.ask("job-manager.resource-announce", &ask, Flags::NONE);
+    }
+
+    /// Something about the node, now and then: the engine says it, and goes on as if nothing were.
+    fn tell_of_node(&mut self, dice: f64) {
+        let name = match dice {
+            dice if dice < 0.05 => "drain",
+            dice if dice < 0.10 => "undrain",
+            dice if dice < 0.15 => "offline",
+            dice if dice < 0.20 => "online",
+            _ => return,
+        };
+        let mut ask = json!({"name": name, "idset": "0"});
+        if let ("drain" | "offline", Some(ask)) = (name, ask.as_object_mut()) {
+            ask.insert("reason".to_owned(), json!("sim"));
+        }
+        self.ask("job-manager.resource-event", &ask, Flags::NONE);
     }
 
     fn request(
@@ -311,8 +349,21 @@ impl Engine {
         let ended = shepherd.ended;
         let kind = if ask.reattach { "reattached" } else { "start" };
         self.answer(&request, Some(json_payload(&said(kind, json!({})))));
+        let status = shepherd.status;
+        // What is said twice, or of a part that is over, is no news.
+        let part = match dice {
+            dice if dice < 0.3 => Some(json!({"ranks": "0", "status": "unknown", "reason": "sim"})),
+            dice if dice > 0.9 => {
+                Some(json!({"ranks": "0", "status": "failed", "wait_status": 256}))
+            }
+            _ => None,
+        };
+        if let Some(part) = part {
+            let data = json!({"allocs": [part]});
+            self.answer(&request, Some(json_payload(&said("alloc-status", data))));
+        }
+        self.tell_of_node(dice * 7.0 % 1.0);
         if ended {
-            let status = shepherd.status;
             self.finish(id, status, now);
         }
         Ok(())

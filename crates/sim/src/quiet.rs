@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use info::Jobs;
 use info::place::ListKey as _;
-use job::{Job, JobId, State};
+use info::{Allocs, Jobs, Nodes};
+use job::{Job, JobFields, JobId, Resources, State};
 
 use crate::client::Op;
+use crate::engine::NODE;
 use crate::link::Actor;
 use crate::note;
 use crate::truth::Truth;
@@ -189,7 +190,7 @@ impl World {
                 let held = broker.manager().job(*id);
                 let expected = Some(job)
                     .filter(|job| job.state != State::Inactive && !self.truth.aside.contains(id));
-                if held != expected {
+                if held.map(without_seqs) != expected.map(without_seqs) {
                     let what = format!(
                         "job {id}: the job-manager has {held:?}, its events make {expected:?}"
                     );
@@ -223,6 +224,8 @@ impl World {
         }
         if let Some(info) = &self.info {
             lists_agree(info.projection().jobs(), &self.truth.jobs, &self.truth)?;
+            nodes_agree(info.projection().nodes(), &self.truth.resources)?;
+            allocs_agree(info.projection().jobs(), &self.truth)?;
             let counted = info.projection().counters();
             // A purged job's entries are left out where the store is read, and come from memory: a stream that goes from one to the other may
             // have the later ones only. job-info begins anew then.
@@ -234,6 +237,61 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A job but for the seqs of the entries that spoke of its allocations: only job-info keeps those.
+fn without_seqs(job: &Job) -> (JobFields, Vec<(u32, u32, job::AllocStatus, Option<i32>)>) {
+    let mut fields: JobFields = (**job).clone();
+    let said = fields.allocs.take();
+    let runs = said.iter().flat_map(|said| said.runs());
+    let runs = runs.map(|(first, last, said)| (first, last, said.status, said.wait_status));
+    (fields, runs.collect())
+}
+
+/// The nodes are what the resource log says.
+fn nodes_agree(nodes: &Nodes, truth: &Resources) -> Outcome {
+    let differs = |what: String| broken(Promise::Listed, format!("job-info, nodes: {what}"));
+    if let Some(fault) = nodes.fault() {
+        return differs(fault.to_owned());
+    }
+    if nodes.resources().up() != truth.up() || nodes.known_len() != truth.nodes().count() {
+        return differs(format!("{:?}, expected {truth:?}", nodes.resources()));
+    }
+    for view in truth.nodes() {
+        let Some((_, node)) = nodes.by_rank(view.rank) else {
+            return differs(format!("there is no row of {view:?}"));
+        };
+        let same = (&*node.name, node.up, node.drain.as_deref(), node.known)
+            == (view.name.as_str(), view.up, view.drain, true);
+        if !same {
+            return differs(format!("{node:?}, expected {view:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each job has the allocations of its R, with the statuses that its events make.
+fn allocs_agree(list: &Jobs, truth: &Truth) -> Outcome {
+    for (id, job) in &truth.jobs {
+        let Some(record) = list.get(*id) else {
+            continue;
+        };
+        let allocs = Allocs::of(record, list.nodes());
+        let has = job::allocs::implied(job).is_some();
+        if allocs.is_empty() == has {
+            let what = format!("job {id} has {} allocations", allocs.len());
+            return broken(Promise::Listed, what);
+        }
+        for alloc in allocs.iter() {
+            let expected = job::allocs::at(job, alloc.rank).map(|view| (view.status, view.stop));
+            let name = list.nodes().get(alloc.node).map(|node| &*node.name);
+            if Some((alloc.status, alloc.desired_stop)) != expected || name != Some(NODE) {
+                let what = format!("job {id}: {alloc:?} on {name:?}, expected {expected:?}");
+                return broken(Promise::Listed, what);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every row, the three orders and the counts are those of `jobs`. Jobs that cannot be read, or are purged by now,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use job::{Entry, Event, Job, JobId, Seq, Source, State};
+use job::{Entry, Event, Job, JobId, Resources, Seq, Source, State};
 use serde_json::Value;
 use sim_io::model::Model;
 
@@ -22,6 +22,8 @@ pub struct Truth {
     pub purged: BTreeMap<JobId, Seq>,
     /// The jobs that are there, as their events make them.
     pub jobs: BTreeMap<JobId, Job>,
+    /// The nodes, as the resource log makes them.
+    pub resources: Resources,
     /// Jobs whose rows cannot be read any more.
     pub aside: BTreeSet<JobId>,
     /// All floors that the log ever had.
@@ -93,7 +95,7 @@ impl Truth {
                     ));
                 }
                 let applied = match self.jobs.get_mut(&id) {
-                    Some(job) => job.apply(&event).map(|_| ()),
+                    Some(job) => job.apply_at(&event, entry.seq).map(|_| ()),
                     None => Job::new(id, &event).map(|job| {
                         self.jobs.insert(id, job);
                     }),
@@ -112,7 +114,12 @@ impl Truth {
                     self.aside.remove(&id);
                 }
             }
-            Source::System | Source::Resource => {}
+            Source::Resource => {
+                if let Err(error) = self.resources.apply(entry.seq, &event) {
+                    return broken(format!("entry {} does not fit: {error}", entry.seq));
+                }
+            }
+            Source::System => {}
         }
         self.history.push(entry.clone());
         Ok(())
@@ -170,7 +177,7 @@ impl Truth {
                 continue;
             };
             match &mut job {
-                Some(job) => drop(job.apply(&event)),
+                Some(job) => drop(job.apply_at(&event, entry.seq)),
                 None => job = Job::new(id, &event).ok(),
             }
         }
@@ -216,7 +223,7 @@ impl Fold {
                         continue;
                     };
                     match self.jobs.get_mut(&id) {
-                        Some(job) => drop(job.apply(&event)),
+                        Some(job) => drop(job.apply_at(&event, entry.seq)),
                         None => {
                             self.jobs
                                 .extend(Job::new(id, &event).ok().map(|job| (id, job)));
