@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(prefix_range(""), Some((0, u128::MAX)));
         assert_eq!(
             prefix_range("01020304-05"),
-            Some((0x0102_0304_05 << 88, (0x0102_0304_06 << 88) - 1))
+            Some((0x0001_0203_0405 << 88, (0x0001_0203_0406 << 88) - 1))
         );
         for none in [
             "x",

@@ -382,3 +382,6 @@ fn find_node<'p>(projection: &'p Projection, text: &str) -> Option<&'p info::Nod
             .map(|(_, node)| node)
     })
 }
+
+#[cfg(test)]
+mod tests;
