@@ -186,6 +186,15 @@ impl Reader {
         }
     }
 
+    /// The key that a job was submitted under.
+    /// # Errors
+    /// None here.
+    pub fn key_of(&self, id: JobId) -> Result<Option<String>, ReadError> {
+        let model = self.disk.model();
+        let row = model.jobs.get(&id);
+        Ok(row.and_then(|row| row.key.as_deref().map(str::to_owned)))
+    }
+
     /// The ids of all jobs with their owners, by owner and id.
     /// # Errors
     /// None here.

@@ -162,7 +162,7 @@ fn said(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn fault_a_wal_that_is_cut_short_is_noticed_by_the_mark_of_its_writer() {
+fn promise_durable_a_wal_that_is_cut_short_is_noticed_by_the_mark_of_its_writer() {
     for (cut, is_lost) in [
         (0, false),
         (1, true),
