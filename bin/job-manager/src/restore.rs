@@ -3,7 +3,7 @@
 //! Touches nothing but a reader, so that it is the same over any store.
 
 use crate::set_aside::{SET_ASIDE_MAX, SetAside};
-use job::{Event, Jobspec, R, Seq};
+use job::{Event, Jobspec, R, Seq, Source};
 use manager::Manager;
 use store::{CURSOR_START, Reader, Scope, StoredJob};
 
@@ -34,7 +34,29 @@ pub(crate) fn jobs(
     let met = restore(manager, reader, Scope::Active { at: newest }, set_aside)?;
     restore(manager, reader, Scope::Waitable, set_aside)?;
     make_known(manager, reader)?;
+    nodes(manager, reader, newest)?;
     Ok(met)
+}
+
+/// Takes up what the resource log has after the state of the nodes in `meta`: nothing, unless that is lost.
+fn nodes(manager: &mut Manager, reader: &Reader, newest: Seq) -> Result<(), String> {
+    let mut after = manager.nodes().seq();
+    loop {
+        let page = reader
+            .instance_entries(after, newest, RESTORE_PAGE)
+            .map_err(|error| error.to_string())?;
+        for entry in &page.entries {
+            if entry.source == Source::Resource
+                && let Ok(event) = Event::parse(entry.json())
+            {
+                manager.restore_nodes(entry.seq, &event);
+            }
+        }
+        if page.upto >= newest || page.upto <= after {
+            return Ok(());
+        }
+        after = page.upto;
+    }
 }
 
 /// Tells the manager which jobs there are, ended ones too: a job that ended is told from one that never was.

@@ -141,6 +141,13 @@ impl Resources {
         self.eventlog_seq
     }
 
+    /// The state of a log that has no entry after this one: a store that lost its newest entries gives their seqs again.
+    #[must_use]
+    pub fn not_after(mut self, newest: Seq) -> Resources {
+        self.seq = self.seq.min(newest);
+        self
+    }
+
     /// The newest set.
     #[must_use]
     pub fn define(&self) -> Option<&Arc<Define>> {

@@ -126,7 +126,7 @@ impl Manager {
             .map(Timestamp)
             .filter(|base| base.is_valid());
         let (queues, closed) = queues::restored(meta.get(META_QUEUES));
-        let (nodes, unknown) = nodes::from_meta(meta.get(META_RESOURCES));
+        let (nodes, unknown) = nodes::from_meta(meta.get(META_RESOURCES), recovered.newest_seq);
         Manager {
             config,
             now: recovered.last_timestamp,

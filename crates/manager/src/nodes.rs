@@ -5,22 +5,22 @@
 
 use std::sync::Arc;
 
-use job::{Attach, Entry, ResourceEvent, Resources, Source};
+use job::{Attach, Entry, Event, ResourceEvent, Resources, Seq, Source};
 
 use crate::manager::Manager;
 
 /// Meta key: the state of the nodes, JSON.
 pub(crate) const META_RESOURCES: &str = "resources";
 
-/// What was stored, and what is wrong with it if it cannot be read: then nothing is known until an engine announces its nodes.
-pub(crate) fn from_meta(text: Option<&String>) -> (Resources, Option<String>) {
+/// What was stored, and what is wrong with it if it cannot be read: then the log tells, as far back as it goes.
+pub(crate) fn from_meta(text: Option<&String>, newest: Seq) -> (Resources, Option<String>) {
     match text.map(|text| Resources::from_json(text.as_bytes())) {
         None => (Resources::new(), None),
-        Some(Ok(nodes)) => (nodes, None),
+        Some(Ok(nodes)) => (nodes.not_after(newest), None),
         Some(Err(error)) => (
             Resources::new(),
             Some(format!(
-                "meta key {META_RESOURCES} of the store cannot be read ({error}): which nodes are drained is not known; drain them again"
+                "meta key {META_RESOURCES} of the store cannot be read ({error}): which nodes are drained is taken from what is left of the log; see weir resource list"
             )),
         ),
     }
@@ -31,6 +31,12 @@ impl Manager {
     #[must_use]
     pub fn nodes(&self) -> &Resources {
         &self.nodes
+    }
+
+    /// Takes up an entry of the resource log, those that meta has the state of passed over. In order; before [`crate::Input::Start`].
+    pub fn restore_nodes(&mut self, seq: Seq, event: &Event) {
+        // One that does not fit changes nothing, here as for every reader.
+        let _ = self.nodes.apply(seq, event);
     }
 
     /// Posts an entry of the resource log.

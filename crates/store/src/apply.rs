@@ -582,10 +582,10 @@ fn trim(db: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
     )?;
     if let Some(floor) = floor {
         db.execute("DELETE FROM log WHERE last_seq <= ?1", [upto])?;
-        // Below the floor nothing is left that a purge would explain.
+        // Below the floor nothing is left that a purge would explain, and what entries of nodes add up to is in meta.
         let before = recover::floor(db)?;
         db.execute(
-            "DELETE FROM instancelog WHERE seq > ?1 AND seq <= ?2 AND line LIKE '%,\"name\":\"purge\",%'",
+            "DELETE FROM instancelog WHERE seq > ?1 AND seq <= ?2 AND (line LIKE '%,\"name\":\"purge\",%' OR substr(line, instr(line, ' ') + 1, 9) = 'resource ')",
             [before, floor],
         )?;
         recover::set_meta(db, recover::KEY_FLOOR, &floor.to_string())?;

@@ -316,3 +316,39 @@ async fn fault_a_state_of_the_queue_that_cannot_be_read_keeps_it_closed_until_it
     let client = world.client().await;
     ok(&client, "job-ingest.submit", submission(16)).await;
 }
+
+#[tokio::test]
+async fn fault_a_state_of_the_nodes_that_cannot_be_read_is_made_of_their_log() {
+    let world = World::new().await;
+    let mut engine = Peer::service(&world, "resource").await;
+    let announced = announcement("n[0-3]", "0-2");
+    engine
+        .call("job-manager.resource-announce", announced)
+        .await
+        .unwrap();
+    let drain = json!({"name": "drain", "idset": "1", "reason": "disk"});
+    event(&mut engine, drain).await;
+    let before = told(&world, json!({})).await;
+    let (dir, config) = world.stop().await;
+    let change = |sql: &str| {
+        let db = rusqlite::Connection::open(config.statedir.join("store.sqlite")).unwrap();
+        assert_eq!(db.execute(sql, []).unwrap(), 1, "{sql}");
+    };
+    change("UPDATE meta SET value = '{' WHERE key = 'resources'");
+    let world = World::open(dir, config.clone()).await;
+    assert_eq!(told(&world, json!({})).await, before);
+    let (dir, config) = world.stop().await;
+    change("DELETE FROM meta WHERE key = 'resources'");
+    let world = World::open(dir, config).await;
+    assert_eq!(told(&world, json!({})).await, before);
+    // What comes next goes on from there.
+    let mut engine = Peer::service(&world, "resource").await;
+    let undrain = json!({"name": "undrain", "idset": "1"});
+    let seq = event(&mut engine, undrain).await;
+    let after = told(&world, json!({})).await;
+    assert_eq!((int(&after, "seq"), &after["drained"]), (seq, &json!([])));
+    assert_eq!(
+        int(&after, "eventlog_seq"),
+        int(&before, "eventlog_seq") + 1
+    );
+}

@@ -6,6 +6,35 @@ use store::{Batch, FILE_NAME, JobWrite};
 use crate::world::{World, plain};
 
 #[test]
+fn a_trim_forgets_what_happened_to_nodes_and_keeps_what_happened_to_the_instance() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    for at in 1..=20u32 {
+        let offline = world.entry(Source::Resource, at, &plain("offline", 1.5));
+        let json = r#"{"timestamp":1.5,"name":"queue-stop","context":{"reason":"1 resource 1"}}"#;
+        let stop = world.entry(Source::System, at, json);
+        world.store(Batch {
+            trim: (at == 20).then_some(job::Seq(10)),
+            entries: vec![offline, stop],
+            ..Batch::default()
+        });
+    }
+    let reader = world.reader();
+    let page = reader
+        .instance_entries(job::Seq(0), job::Seq(40), 100)
+        .unwrap();
+    let below = |source| {
+        let of_source = page.entries.iter().filter(|entry| entry.source == source);
+        of_source.filter(|entry| entry.seq.0 <= 10).count()
+    };
+    assert_eq!((below(Source::Resource), below(Source::System)), (0, 5));
+    assert_eq!(page.entries.len(), 35);
+    world.writer.close().unwrap();
+    let problems = store::check(&dir.path().join(FILE_NAME), &mut |_, _, _| {}).unwrap();
+    assert!(problems.problems.is_empty(), "{problems:?}");
+}
+
+#[test]
 fn a_purge_and_a_trim_make_the_file_shorter() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::open(dir.path());
