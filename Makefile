@@ -75,8 +75,9 @@ deps-build:
 	@command -v cc >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq gcc libc6-dev; }
 
 # what the tests need
-deps: deps-build ## install what the tests need (Debian packages)
+deps: deps-build ## install what the tests need (Debian packages; published clients into target/)
 	@bash .ci/deps
+	@bash .ci/clients
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -144,6 +144,8 @@ fn group(out: &mut Vec<u8>, record: &Record) {
             "ShutdownDelay",
             "StopAfterClientDisconnect",
             "MaxClientDisconnect",
+            "MaxRunDuration",
+            "PreventRescheduleOnLost",
         ]);
     });
 }
@@ -181,6 +183,12 @@ fn task(out: &mut Vec<u8>, record: &Record) {
             "DispatchPayload",
             "Vault",
             "Identities",
+            "Identity",
+            "Consul",
+            "ScalingPolicies",
+            "Secrets",
+            "Actions",
+            "Schedule",
         ]);
     });
 }

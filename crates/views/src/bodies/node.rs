@@ -109,6 +109,8 @@ pub(crate) fn full(out: &mut Vec<u8>, node: &Node) {
         resources(object, node);
         object.blanks(&["HTTPAddr", "ComputedClass", "CgroupParent"]);
         object.bool("TLSEnabled", false);
+        object.bool("GCVolumesOnNodeGC", false);
+        object.uint("NodeMaxAllocs", 0_u64);
         object.raw("Meta", b"{}");
         object.raw("Links", b"{}");
         object.raw("Events", b"[]");
@@ -148,6 +150,7 @@ pub(crate) fn pools(out: &mut Vec<u8>, nodes: &Nodes, prefix: &str) {
             };
             object.text("Description", about);
             object.nulls(&["Meta", "SchedulerConfiguration"]);
+            object.uint("NodeIdentityTTL", 0_u64);
             object.uint("CreateIndex", *create);
             object.uint("ModifyIndex", *modify);
         });
@@ -162,7 +165,13 @@ pub(crate) fn namespaces(out: &mut Vec<u8>, prefix: &str) {
             object.text("Name", name);
             object.text("Description", "the one namespace there is");
             object.blanks(&["Quota", "Hash"]);
-            object.nulls(&["Capabilities", "Meta", "NodePoolConfiguration"]);
+            object.nulls(&[
+                "Capabilities",
+                "Meta",
+                "NodePoolConfiguration",
+                "VaultConfiguration",
+                "ConsulConfiguration",
+            ]);
             object.uint("CreateIndex", 1_u64);
             object.uint("ModifyIndex", 1_u64);
         });

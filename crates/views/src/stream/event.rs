@@ -3,7 +3,7 @@
 //! `Type` names what led to it in Nomad's words, and is not more exact than those are:
 //!
 //! ```text
-//!  Job         JobRegistered, JobDeregistered (gone), AllocationUpdated (its status follows its allocations), EvaluationUpdated
+//!  Job         JobRegistered, JobDeregistered (gone), AllocationUpdated (an allocation changed, too), EvaluationUpdated
 //!  Allocation  PlanResult (new), AllocationUpdated
 //!  Node        NodeRegistration (new), NodeDrain, NodeStreamEvent (up, down, anything else)
 //! ```
@@ -56,7 +56,7 @@ pub(super) fn job(out: &mut Vec<u8>, change: &JobChange, record: &Record) {
     let what = change.what;
     let kind = if what.contains(What::CREATED) {
         "JobRegistered"
-    } else if what.contains(What::STATUS) && what.contains(What::ALLOCS) {
+    } else if what.contains(What::ALLOCS) {
         "AllocationUpdated"
     } else if what.contains(What::STATUS) {
         "EvaluationUpdated"
