@@ -1,7 +1,7 @@
 //! Test: the bounds of `rfc/1_wire.md` are those of the code.
 
 use crate::{
-    broker, client_log, committer, conns, deliver, engines, forward, inbox, serve, streams,
+    broker, client_log, committer, conns, deliver, engines, events, forward, inbox, serve, streams,
 };
 
 /// As the table writes it: a count with commas, or KiB and MiB.
@@ -118,6 +118,14 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
             count(client_log::USER_LINES_MAX),
         ),
         (
+            "events that one connection publishes at once, then as much a second",
+            bytes(events::CONNECTION_EVENTS_MAX),
+        ),
+        (
+            "… all connections of one user",
+            bytes(events::USER_EVENTS_MAX),
+        ),
+        (
             "changes that are not on the disk",
             bytes(committer::UNDURABLE_BYTES_MAX),
         ),
@@ -128,6 +136,10 @@ fn the_bounds_of_the_specification_are_those_of_the_code() {
         (
             "output queue at which a client's streams are paused",
             bytes(rpc::HIGH_WATER),
+        ),
+        (
+            "output queue at which a subscriber is sent no more events",
+            bytes(events::EVENTS_UNREAD_MAX),
         ),
         (
             "output queue at which a client is answered no more",

@@ -39,7 +39,7 @@ impl Shell {
             "service.remove" => self.service_remove(from, request),
             "event.subscribe" => self.subscribe(from, request),
             "event.unsubscribe" => self.unsubscribe(from, request),
-            "event.publish" => self.event_publish(request),
+            "event.publish" => self.event_publish(from, request),
             _ => return None,
         })
     }
@@ -86,7 +86,7 @@ impl Shell {
         Ok(None)
     }
 
-    fn event_publish(&mut self, request: &Request) -> Answer {
+    fn event_publish(&mut self, from: PeerId, request: &Request) -> Answer {
         if request.cred.rolemask & (ROLE_OWNER | ROLE_USER) == 0 {
             let text = "Request rejected due to insufficient privilege";
             return Err((errno::EPERM, Some(text.into())));
@@ -101,6 +101,8 @@ impl Shell {
         let payload = payload
             .transpose()
             .map_err(|error| (errno::EPROTO, Some(error)))?;
+        let len = ask.topic.len() + payload.as_ref().map_or(0, Bytes::len);
+        self.may_publish(from, len)?;
         let event = Event {
             topic: ask.topic.into_owned().into(),
             payload,
@@ -145,14 +147,16 @@ impl Shell {
         self.send_event(event);
     }
 
-    /// Numbers an event and sends it to whoever subscribed; encoded once.
+    /// Numbers an event and sends it to whoever subscribed and is not too far behind; encoded once.
     pub(crate) fn send_event(&mut self, event: Event) -> u32 {
         let publication = self.router.publish(event);
         let sequence = publication.event.sequence;
         if !publication.to.is_empty() {
             let frame: Bytes = wire::to_frame(&Message::Event(publication.event));
             for peer in publication.to {
-                self.transmit(peer, frame.clone());
+                if !self.is_overrun(peer, sequence) {
+                    self.transmit(peer, frame.clone());
+                }
             }
         }
         sequence

@@ -113,9 +113,14 @@ impl Conns {
 
     /// Whether this client leaves too much unread to be answered more.
     pub(crate) fn is_behind(&self, peer: PeerId) -> bool {
+        self.unread(peer) > CLIENT_UNREAD_MAX
+    }
+
+    /// Bytes that it has not read.
+    pub(crate) fn unread(&self, peer: PeerId) -> usize {
         self.by_id
             .get(&peer)
-            .is_some_and(|conn| conn.handle.queued_bytes() > CLIENT_UNREAD_MAX)
+            .map_or(0, |conn| conn.handle.queued_bytes())
     }
 
     /// Ends one; `Closed` follows.

@@ -9,7 +9,7 @@
 //! | `turns.rs`, `stop.rs` | the loop, and its end |
 //! | `shell.rs`, `deliver.rs` | the loop's state, one turn: in, and out |
 //! | `serve.rs`, `broker.rs`, `builtin.rs` | requests that are served here: the manager's and the store's · `service`, `event` · `attr`, `config`, `ping` |
-//! | `client_log.rs` | `log.append` |
+//! | `client_log.rs`, `events.rs` | `log.append`; how much may be published, and to whom it does not go |
 //! | `asked.rs` | requests that wait for their answer |
 //! | `conns.rs` | connections and their output queues |
 //! | `inbox.rs`, `forward.rs` | requests of clients on their way to services: who has his turn, what is refused |
@@ -37,6 +37,7 @@ mod committer;
 mod conns;
 mod deliver;
 mod engines;
+mod events;
 mod forward;
 mod frames;
 mod inbox;

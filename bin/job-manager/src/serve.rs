@@ -207,6 +207,7 @@ impl Shell {
             stats.insert(
                 "router".into(),
                 json!({"requests": router.requests, "responses": router.responses, "refused": router.refused,
+                       "events_refused": self.events.refused, "events_dropped": self.events.dropped,
                        "orphaned": router.orphaned, "dropped": router.dropped + self.dropped, "clients": self.conns.len()}),
             );
             stats.insert(

@@ -17,6 +17,7 @@ use crate::committer::Committer;
 use crate::conns::Conns;
 use crate::deliver::{newest_hop, too_long};
 use crate::engines::{Engines, Start};
+use crate::events::Events;
 use crate::forward::Inboxes;
 use crate::keys::Keys;
 use crate::reads::Reads;
@@ -106,6 +107,8 @@ pub(crate) struct Shell {
     pub(crate) lookups: Asked,
     /// What clients may still say in the log.
     pub(crate) client_log: ClientLog,
+    /// What they publish, and who does not read it.
+    pub(crate) events: Events,
     /// The disk is full.
     pub(crate) no_space: bool,
     /// Whoever asked for it was told that the instance ends.
@@ -164,6 +167,7 @@ impl Shell {
             asked: Asked::default(),
             lookups: Asked::default(),
             client_log: ClientLog::default(),
+            events: Events::default(),
             no_space: false,
             shut_down: false,
             dropped: 0,
@@ -224,6 +228,7 @@ impl Shell {
             match message {
                 Message::Request(request) if too_long(&request) => self.refuse_long(from, &request),
                 Message::Response(response) if !self.learn(from, &response) => {}
+                Message::Event(event) => self.take_event(from, event),
                 message => self.router.handle(from, message, &mut self.deliveries),
             }
             self.deliver();
@@ -240,6 +245,7 @@ impl Shell {
         self.engines.forget(peer);
         self.inboxes.forget(peer);
         self.client_log.forget(peer);
+        self.events.forget(peer);
         self.asked.forget(peer);
         self.lookups.forget(peer);
         self.reads.forget(peer);
@@ -255,6 +261,7 @@ impl Shell {
 
     /// A client's queue fell below the low-water mark.
     pub(crate) fn take_drained(&mut self, peer: PeerId) {
+        self.tell_overrun(peer);
         self.streams.set_writable(peer, true);
         self.router.resume(peer, &mut self.deliveries);
         self.deliver();

@@ -33,6 +33,7 @@ shell! {
     "../../../bin/job-manager/src/conns.rs" conns,
     "../../../bin/job-manager/src/deliver.rs" deliver,
     "../../../bin/job-manager/src/engines.rs" engines,
+    "../../../bin/job-manager/src/events.rs" events,
     "../../../bin/job-manager/src/forward.rs" forward,
     "../../../bin/job-manager/src/frames.rs" frames,
     "../../../bin/job-manager/src/inbox.rs" inbox,

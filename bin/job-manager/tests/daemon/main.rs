@@ -7,6 +7,7 @@ mod damaged;
 mod disk;
 mod engine;
 mod engines;
+mod events;
 mod fair;
 mod faults;
 mod guests;
