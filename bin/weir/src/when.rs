@@ -123,10 +123,18 @@ pub fn iso_seconds(seconds: f64) -> String {
 /// `Nov30 14:00`, local: the short form of listings.
 #[must_use]
 pub fn short(seconds: f64) -> String {
-    zoned(seconds).map_or_else(
-        || seconds.to_string(),
-        |zoned| zoned.strftime("%b%d %H:%M").to_string(),
-    )
+    strftime(seconds, "%b%d %H:%M").unwrap_or_default()
+}
+
+/// A point in time, local, as a format of strftime(3) says; the number itself if it is no time of this calendar.
+///
+/// # Errors
+/// What is wrong with the format.
+pub fn strftime(seconds: f64, format: &str) -> Result<String, String> {
+    let Some(zoned) = zoned(seconds) else {
+        return Ok(seconds.to_string());
+    };
+    jiff::fmt::strtime::format(format, &zoned).map_err(|error| format!("'{format}': {error}"))
 }
 
 /// A duration with four significant digits at most and the largest fitting unit: `0.25s`, `12.3s`, `1.5m`, `2h`, `3.25d`.
@@ -207,6 +215,13 @@ mod tests {
                 .unwrap_err()
                 .contains("'yesterdayish' is no time")
         );
+    }
+
+    #[test]
+    fn a_time_is_written_as_a_format_says() {
+        assert_eq!(strftime(0.0, "%Y").unwrap().len(), 4);
+        assert_eq!(strftime(1.5, "at %M").unwrap(), "at 00");
+        assert!(strftime(0.0, "%").unwrap_err().starts_with("'%': "));
     }
 
     #[test]

@@ -84,6 +84,17 @@ impl Source {
         matches!(self, Self::Field(field) if field.name == "name")
     }
 
+    /// What one job is sorted by: its value, ids as the numbers they are.
+    #[must_use]
+    pub fn key<'a>(&self, row: &'a Row, context: &Context) -> Value<'a> {
+        match self {
+            Self::Field(field) if field.name == "id" || field.name.starts_with("id.") => {
+                Value::Int(row.id.into())
+            }
+            _ => self.value(row, context),
+        }
+    }
+
     /// The value for one job.
     #[must_use]
     pub fn value<'a>(&self, row: &'a Row, context: &Context) -> Value<'a> {

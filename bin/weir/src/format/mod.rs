@@ -1,12 +1,15 @@
 //! The format language of `weir jobs -o`: text with fields in braces, after Flux's and Python's.
 //!
 //! ```text
-//! format = { text | "{{" | "}}" | [ "?:" ] [ "+:" ] "{" field [ "!" conversion ] [ ":" spec ] "}" }
-//! spec   = [[fill] align] [width] ["." precision] [type] ["h"]        align = < > ^   type = s d f
-//! conversion = F duration, as 1.5m | H duration, as 0:01:30 | d time, as Nov30 14:00 | D time, as 2026-11-30T14:00:00
+//! format = [ "sort:" key { "," key } ] { text | "{{" | "}}" | [ "?:" | "+:" | "?+:" ] "{" field [ "!" conversion ] [ ":" spec ] "}" }
+//! key    = [ "-" ] field
+//! spec   = [[fill] align] [width] ["." precision] [type] ["h"] ["+"]        align = < > ^   type = s d f
+//! conversion = F duration, as 1.5m | H duration, as 0:01:30 | D time, as 2026-11-30T14:00:00 | P share, as 12.5%
+//!            | d time, its spec being strftime [ "::" spec ], as {t_run!d:%b%d %R::>12}
 //! ```
 //! `h` writes `-` for what is empty or zero. `?:` leaves a column out when it is empty in every row, `+:` widens it to its
-//! widest value; both look at all rows first. [`fields`] says which fields there are, [`spec`] reads and applies a spec.
+//! widest value; both look at all rows first. `sort:` puts the rows into another order, `-` backwards; rows that are equal stay in that of
+//! the listing. [`fields`] says which fields there are, [`spec`] reads and applies a spec.
 //!
 //! Invariants: what a field shows never contains a control character; a header cell takes the same columns as its values.
 
@@ -15,9 +18,9 @@ pub mod spec;
 
 use crate::failure::usage;
 use crate::row::Row;
-use crate::text;
+use crate::{text, when};
 use fields::{Context, Source};
-use spec::{Conversion, Spec};
+use spec::{Conversion, Spec, Value};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -39,7 +42,7 @@ pub const NAMED: [(&str, &str, &str); 4] = [
         "long",
         "with status, times and the whole reason",
         "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {urgency:>3} {priority:>10h} {ntasks:>6h} {nnodes:>6h} \
-         {t_submit!d:>11h} {contextual_time!F:>8h} {contextual_info}",
+         {t_submit!d:%b%d %R::>11h} {contextual_time!F:>8h} {contextual_info}",
     ),
     (
         "deps",
@@ -49,7 +52,7 @@ pub const NAMED: [(&str, &str, &str); 4] = [
     (
         "endreason",
         "how and when jobs ended",
-        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {t_inactive!d:>11h} {returncode:>5} {inactive_reason}",
+        "{id.f58:>12} ?:{queue:<8} +:{username:<8} +:{name:<10} {status:>9} {t_inactive!d:%b%d %R::>11h} {returncode:>5} {inactive_reason}",
     ),
 ];
 
@@ -64,6 +67,8 @@ enum Part {
 struct Column {
     source: Source,
     conversion: Option<Conversion>,
+    /// Of `!d`.
+    strftime: Option<String>,
     spec: Spec,
     collapse: bool,
     expand: bool,
@@ -73,6 +78,8 @@ struct Column {
 #[derive(Debug)]
 pub struct Format {
     parts: Vec<Part>,
+    /// What the rows are sorted by, first things first, and whether backwards.
+    sort: Vec<(Source, bool)>,
 }
 
 /// How wide the columns of a format are made.
@@ -143,7 +150,7 @@ impl Format {
         }
         let mut parts = Vec::new();
         let mut literal = String::new();
-        let mut rest = text;
+        let (sort, mut rest) = sort_keys(text)?;
         while let Some(c) = rest.chars().next() {
             if let Some(after) = rest.strip_prefix("{{") {
                 literal.push('{');
@@ -159,7 +166,10 @@ impl Format {
                 };
                 let mut column = column(inner)?;
                 loop {
-                    if let Some(shorter) = literal.strip_suffix("?:") {
+                    if let Some(shorter) = literal.strip_suffix("?+:") {
+                        (column.collapse, column.expand) = (true, true);
+                        literal.truncate(shorter.len());
+                    } else if let Some(shorter) = literal.strip_suffix("?:") {
                         column.collapse = true;
                         literal.truncate(shorter.len());
                     } else if let Some(shorter) = literal.strip_suffix("+:") {
@@ -186,7 +196,30 @@ impl Format {
         if !literal.is_empty() {
             parts.push(Part::Text(literal));
         }
-        Ok(Self { parts })
+        Ok(Self { parts, sort })
+    }
+
+    /// True if the rows are to be sorted, so that all must be there first.
+    #[must_use]
+    pub fn sorts(&self) -> bool {
+        !self.sort.is_empty()
+    }
+
+    /// Puts the rows into the order that the format asks for.
+    pub fn sort(&self, rows: &mut [Row], context: &Context) {
+        if !self.sorts() {
+            return;
+        }
+        rows.sort_by(|one, other| {
+            let compared = self.sort.iter().map(|(source, backwards)| {
+                let order = source.key(one, context).order(&source.key(other, context));
+                if *backwards { order.reverse() } else { order }
+            });
+            compared
+                .into_iter()
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
     }
 
     /// The attributes of job-list this format needs.
@@ -195,10 +228,11 @@ impl Format {
         self.parts
             .iter()
             .filter_map(|part| match part {
-                Part::Field(column) => Some(column.source.attributes().iter().copied()),
+                Part::Field(column) => Some(&column.source),
                 Part::Text(_) => None,
             })
-            .flatten()
+            .chain(self.sort.iter().map(|(source, _)| source))
+            .flat_map(|source| source.attributes().iter().copied())
             .collect()
     }
 
@@ -309,11 +343,7 @@ impl Format {
         let mut status = None;
         self.write(layout, out, |column, width, out| {
             let start = out.len();
-            column.spec.with_width(width).write(
-                &column.source.value(row, context),
-                column.conversion,
-                out,
-            );
+            column.write(column.spec.with_width(width), row, context, out);
             if column.source.is_status() {
                 status = Some(start..out.len());
             }
@@ -355,19 +385,68 @@ impl Format {
 }
 
 impl Column {
+    fn write(&self, spec: Spec, row: &Row, context: &Context, out: &mut String) {
+        let value = self.source.value(row, context);
+        match (&self.strftime, &value) {
+            (Some(format), Value::Real(seconds)) if *seconds > 0.0 => {
+                // It was tried when it was read.
+                let text = when::strftime(*seconds, format).unwrap_or_default();
+                spec.write(&Value::Text(text.into()), None, out);
+            }
+            (Some(_), _) => spec.write(&Value::None, None, out),
+            (None, _) => spec.write(&value, self.conversion, out),
+        }
+    }
+
     /// Columns of the widest cell of these rows.
     fn widest(&self, rows: &[Row], context: &Context, cell: &mut String) -> usize {
         let mut widest = 0;
         for row in rows {
             cell.clear();
-            self.spec
-                .bare()
-                .write(&self.source.value(row, context), self.conversion, cell);
+            self.write(self.spec.bare(), row, context, cell);
             widest = widest.max(text::width(cell));
         }
         widest
     }
 }
+
+/// The keys of `sort:KEY,-KEY {…}`, and what is behind them.
+fn sort_keys(text: &str) -> anyhow::Result<(Vec<(Source, bool)>, &str)> {
+    let Some(behind) = text.strip_prefix("sort:") else {
+        return Ok((Vec::new(), text));
+    };
+    let (keys, _) = behind.split_once('{').unwrap_or((behind, ""));
+    let rest = &behind[keys.len()..];
+    let mut sort = Vec::new();
+    for key in keys.trim().split(',').map(str::trim) {
+        let (backwards, name) = match key.strip_prefix('-') {
+            Some(name) => (true, name),
+            None => (false, key),
+        };
+        // What only its columns are for does not belong to the keys.
+        let name = name.trim_end_matches(['?', '+', ':']).trim_end();
+        let Some(source) = Source::find(name) else {
+            return Err(usage(format!(
+                "--format: sort:{key}: unknown field '{name}'; 'weir jobs --format=help' lists them"
+            )));
+        };
+        sort.push((source, backwards));
+    }
+    let sentinel = keys.len() - keys.trim_end_matches(['?', '+', ':']).len();
+    Ok((sort, &behind[behind.len() - rest.len() - sentinel..]))
+}
+
+/// The strftime of `!d`, and the spec behind it. What holds neither `%` nor `::` is a spec alone.
+fn time_spec(spec: &str) -> (&str, &str) {
+    match spec.split_once("::") {
+        Some((format, spec)) => (format, spec),
+        None if spec.contains('%') => (spec, ""),
+        None => ("", spec),
+    }
+}
+
+/// `!d` without a format.
+const STRFTIME_DEFAULT: &str = "%Y-%m-%dT%H:%M:%S";
 
 fn column(inner: &str) -> anyhow::Result<Column> {
     let (head, spec) = inner
@@ -396,11 +475,26 @@ fn column(inner: &str) -> anyhow::Result<Column> {
             "--format: '{{{inner}}}': {name} is a point in time; !d and !D write one"
         )));
     }
+    let (strftime, spec) = match conversion {
+        Some(Conversion::Time) => {
+            let (format, spec) = time_spec(spec);
+            let format = if format.is_empty() {
+                STRFTIME_DEFAULT
+            } else {
+                format
+            };
+            when::strftime(0.0, format)
+                .map_err(|error| usage(format!("--format: '{{{inner}}}': {error}")))?;
+            (Some(format.to_owned()), spec)
+        }
+        _ => (None, spec),
+    };
     let spec =
         Spec::parse(spec).map_err(|error| usage(format!("--format: '{{{inner}}}': {error}")))?;
     Ok(Column {
         source,
         conversion,
+        strftime,
         spec,
         collapse: false,
         expand: false,
@@ -448,6 +542,43 @@ mod tests {
                 "  1234|sleep   |sle| sleep |0002|RUN|  1.5m|90.0|{x}"
             ]
         );
+    }
+
+    #[test]
+    fn a_point_in_time_is_written_by_strftime_and_what_never_was_is_empty() {
+        let jobs = rows(r#"[{"id":1,"t_run":86400.5},{"id":2}]"#);
+        let lines = shown(
+            "{t_run!d:%j of %Y::>13h}|{t_run!d:%S}|{t_run!d:>21}|",
+            &jobs,
+        );
+        assert_eq!(lines[0], "        T_RUN|T_RUN|                T_RUN|");
+        assert!(
+            lines[1].starts_with("  00") && lines[1].contains(" of 1970|00|  1970-01-0"),
+            "{}",
+            lines[1]
+        );
+        assert_eq!(lines[2], "            -||                     |");
+    }
+
+    #[test]
+    fn rows_are_sorted_by_the_keys_before_the_fields() {
+        let mut jobs = rows(
+            r#"[{"id":1,"name":"b","urgency":1},{"id":2,"name":"a","urgency":1},{"id":3,"name":"c","urgency":10},{"id":4,"name":"c"}]"#,
+        );
+        let mut sorted = |format: &str| {
+            let format = Format::parse(format).unwrap();
+            format.sort(&mut jobs, &Context { now: 0.0 });
+            let mut line = String::new();
+            for job in &jobs {
+                format.write_row(job, &Context { now: 0.0 }, &format.as_written(), &mut line);
+            }
+            line
+        };
+        assert_eq!(sorted("sort:name,-id.dec {id.dec}"), "2143");
+        assert_eq!(sorted("sort:-urgency,name ?:{id.dec}"), "3214");
+        assert_eq!(sorted("sort:id ?+:{id.dec}"), "1234");
+        let needed = Format::parse("sort:t_run {id}").unwrap().attributes();
+        assert_eq!(needed.into_iter().collect::<Vec<_>>(), ["t_run"]);
     }
 
     #[test]
@@ -580,6 +711,9 @@ mod tests {
             ("{id}}", "a '}' without '{'"),
             ("{id!x}", "conversion 'x'"),
             ("{t_submit!H}", "t_submit is a point in time; !d and !D"),
+            ("{t_submit!d:%}", "'%': "),
+            ("sort:nosuch {id}", "sort:nosuch: unknown field 'nosuch'"),
+            ("sort:id", "neither a format"),
             ("{id:>x}", "'>x'"),
             ("plain", "neither a format with {fields} nor one of default"),
         ] {

@@ -3,6 +3,7 @@
 use crate::text::{self, Align};
 use crate::when;
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 /// Widest column that may be asked for.
@@ -23,6 +24,37 @@ pub enum Value<'a> {
     Bool(bool),
 }
 
+impl Value<'_> {
+    /// Which comes first when rows are sorted: what is not defined before all, numbers by value, texts by their letters.
+    #[must_use]
+    pub fn order(&self, other: &Self) -> Ordering {
+        let class = |value: &Self| match value {
+            Self::None => 0,
+            Self::Bool(_) => 1,
+            Self::Int(_) | Self::Real(_) => 2,
+            Self::Text(_) => 3,
+        };
+        match (self, other) {
+            (Self::Text(one), Self::Text(other)) => one.cmp(other),
+            (Self::Bool(one), Self::Bool(other)) => one.cmp(other),
+            (Self::Int(one), Self::Int(other)) => one.cmp(other),
+            _ => match (self.number(), other.number()) {
+                (Some(one), Some(other)) => one.total_cmp(&other),
+                _ => class(self).cmp(&class(other)),
+            },
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "of an id and a time")]
+    fn number(&self) -> Option<f64> {
+        match self {
+            Self::Int(number) => Some(*number as f64),
+            Self::Real(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
 /// How a number of seconds is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversion {
@@ -30,25 +62,28 @@ pub enum Conversion {
     Duration,
     /// `!H`: a duration as on a clock.
     Clock,
-    /// `!d`: a point in time, short.
-    Short,
+    /// `!d`: a point in time, as a format of strftime says.
+    Time,
     /// `!D`: a point in time, in full.
     Iso,
+    /// `!P`: a share of one as a percentage.
+    Percent,
 }
 
 impl Conversion {
     /// Reads the letter.
     ///
     /// # Errors
-    /// It is none of the four.
+    /// It is none of the five.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "F" => Ok(Self::Duration),
             "H" => Ok(Self::Clock),
-            "d" => Ok(Self::Short),
+            "d" => Ok(Self::Time),
             "D" => Ok(Self::Iso),
+            "P" => Ok(Self::Percent),
             _ => Err(format!(
-                "there is no conversion '{text}'; expected F, H, d or D"
+                "there is no conversion '{text}'; expected F, H, d, D or P"
             )),
         }
     }
@@ -64,6 +99,8 @@ pub struct Spec {
     precision: Option<usize>,
     fixed: bool,
     dash: bool,
+    /// `+`: a text that was cut ends in it.
+    marks: bool,
 }
 
 impl Spec {
@@ -79,6 +116,7 @@ impl Spec {
             precision: None,
             fixed: false,
             dash: false,
+            marks: false,
         };
         let chars: Vec<char> = text.chars().collect();
         let mut at = 0;
@@ -131,9 +169,15 @@ impl Spec {
             spec.dash = true;
             at += 1;
         }
+        // Columns are counted as they are on the screen in any case.
+        at += usize::from(chars.get(at) == Some(&'W'));
+        if chars.get(at) == Some(&'+') {
+            spec.marks = true;
+            at += 1;
+        }
         if at < chars.len() {
             return Err(format!(
-                "'{text}': expected [[fill]<|>|^][width][.precision][s|d|f][h]"
+                "'{text}': expected [[fill]<|>|^][width][.precision][s|d|f][h][+]"
             ));
         }
         if spec.width > WIDTH_MAX
@@ -190,7 +234,12 @@ impl Spec {
                 (Cow::Owned(buffer), true)
             }
         };
+        let marked;
         let shown = match self.precision {
+            Some(precision) if self.marks && !numeric && text::width(&shown) > precision => {
+                marked = format!("{}+", text::clip(&shown, precision.saturating_sub(1)));
+                &marked
+            }
             Some(precision) if !numeric => text::clip(&shown, precision),
             _ => &shown,
         };
@@ -224,9 +273,27 @@ fn converted(seconds: f64, conversion: Conversion) -> String {
     match conversion {
         Conversion::Duration => when::human(seconds),
         Conversion::Clock => when::clock(seconds),
-        Conversion::Short => when::short(seconds),
-        Conversion::Iso => when::iso_seconds(seconds),
+        Conversion::Time | Conversion::Iso => when::iso_seconds(seconds),
+        Conversion::Percent => percent(seconds * 100.0),
     }
+}
+
+/// With three digits; a small one with two behind the point.
+fn percent(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    let mut text = format!("{value:.decimals$}");
+    if value >= 1.0 && text.contains('.') {
+        text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    if value == 0.0 {
+        "0".clone_into(&mut text);
+    }
+    text.push('%');
+    text
 }
 
 #[cfg(test)]
@@ -249,6 +316,17 @@ mod tests {
         assert_eq!(shown(">5", &text, None), "  abc");
         assert_eq!(shown("*^7", &text, None), "**abc**");
         assert_eq!(shown("<5.2", &text, None), "ab   ");
+        assert_eq!(shown("<5.2s+", &text, None), "a+   ");
+        assert_eq!(shown("<5.3+", &text, None), "abc  ");
+        for (share, expected) in [
+            (0.5, "50%"),
+            (0.0, "0%"),
+            (0.005, "0.50%"),
+            (0.125, "12.5%"),
+        ] {
+            let value = Value::Real(share);
+            assert_eq!(shown("", &value, Some(Conversion::Percent)), expected);
+        }
         assert_eq!(shown("5", &Value::Int(42), None), "   42");
         assert_eq!(shown("05d", &Value::Int(42), None), "00042");
         assert_eq!(shown("<5", &Value::Int(42), None), "42   ");
