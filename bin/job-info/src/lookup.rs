@@ -1,7 +1,7 @@
 //! `job-info.lookup` and `update-lookup`: what is stored of one job.
 //!
 //! ```text
-//!  jobspec J R eventlog          job-manager.lookup on the same connection, answered when it answers
+//!  jobspec J R eventlog key       job-manager.lookup on the same connection, answered when it answers
 //!  guest.exec.eventlog           jobs/<id>/exec.eventlog
 //!  guest.output                  jobs/<id>/output.eventlog
 //! ```
@@ -27,7 +27,7 @@ const KEYS_MAX: usize = 64;
 /// Longest key or path. Those that mean something are shorter.
 pub(crate) const KEY_LEN_MAX: usize = 256;
 /// Keys the job-manager has.
-const STORED: [&str; 4] = ["jobspec", "J", "R", "eventlog"];
+const STORED: [&str; 5] = ["jobspec", "J", "R", "eventlog", "key"];
 
 /// A look-up that waits for the job-manager.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(crate) struct Stored<'a> {
     pub(crate) r: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub(crate) eventlog: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) key: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(crate) eventlog_seq: Option<u32>,
 }
@@ -263,6 +265,7 @@ impl Info {
                 "R" => stored.r.as_deref(),
                 "J" => stored.j.as_deref(),
                 "eventlog" => stored.eventlog.as_deref(),
+                "key" => stored.key.as_deref(),
                 guest => {
                     let file = self.guest_file(wanted.id, guest);
                     let file = file.ok_or_else(|| no_key(key))?;

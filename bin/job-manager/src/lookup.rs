@@ -77,6 +77,7 @@ fn lookup(
         j: None,
         r: None,
         eventlog: None,
+        key: None,
         eventlog_seq: None,
     };
     for key in &ask.keys {
@@ -87,6 +88,12 @@ fn lookup(
             "eventlog" => {
                 found.eventlog_seq = Some(newest.map_or(0, |entry| entry.eventlog_seq));
                 found.eventlog = Some(eventlog(&stored.eventlog).into());
+            }
+            "key" => {
+                let submitted = reader
+                    .key_of(ask.id)
+                    .map_err(|error| (errno::EIO, Some(error.to_string())))?;
+                found.key = Some(submitted.ok_or_else(|| not_found(key))?.into());
             }
             _ => return Err(not_found(key)),
         }
