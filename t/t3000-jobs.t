@@ -115,8 +115,9 @@ test_expect_success 'JSON is one document with the same keys, whatever the count
 		weir info $jobs --json | jq -s length >count && test $(cat count) = 1 || return 1
 	done &&
 	weir jobs --json --name=nosuch | jq -c . >out &&
-	echo "{\"jobs\":[],\"errors\":[],\"stale\":null}" >expected && test_cmp expected out &&
-	test_expect_code 1 weir info abc --json >out 2>err &&
+	queue="{\"name\":null,\"enabled\":true,\"started\":true,\"disable_reason\":null,\"stop_reason\":null,\"blocked\":null}" &&
+	echo "{\"jobs\":[],\"errors\":[],\"stale\":null,\"queues\":[$queue]}" >expected && test_cmp expected out &&
+	test_expect_code 2 weir info abc --json >out 2>err &&
 	test "$(jq -s length out)" = 1 && test "$(jq -c "[.errors[0].id, .errors[0].text]" out)" = "[null,\"abc\"]" &&
 	test_expect_code 1 weir jobs 1234 --json >out 2>err &&
 	test "$(jq -c "[.errors[0].id, .errors[0].f58, .errors[0].text]" out)" = "[1234,\"ƒNH\",\"1234\"]" &&

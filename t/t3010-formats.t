@@ -26,8 +26,20 @@ test_expect_success 'fields, widths and alignment' '
 
 test_expect_success 'times are read as times' '
 	one "{t_submit!D}" | grep -x "20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]" &&
-	one "{t_submit!d}" | grep "^[A-Z][a-z][a-z][0-3][0-9] [0-2][0-9]:[0-5][0-9]$" &&
+	test "$(one "{t_submit!d}")" = "$(one "{t_submit!D}")" &&
+	one "{t_submit!d:%b%d %R::>14}" | grep "^   [A-Z][a-z][a-z][0-3][0-9] [0-2][0-9]:[0-5][0-9]$" &&
+	test "$(one "[{t_run!d:%R::>6h}]")" = "[     -]" &&
+	weir_fails 2 "%!" -- weir jobs -o "{t_submit!d:%!}" &&
 	one "{t_submit}" | grep "^[0-9]*\.[0-9]*$"
+'
+
+test_expect_success 'rows are sorted as the format says' '
+	names="sort:name {name}" &&
+	test "$(weir jobs -a -n -o "$names" | xargs)" = "done hold-me" &&
+	test "$(weir jobs -a -n -o "sort:-name {name}" | xargs)" = "hold-me done" &&
+	test "$(weir jobs -n -o "sort:id {name}" $done $id | xargs)" = "hold-me done" &&
+	test "$(weir jobs -n -o "{name}" $done $id | xargs)" = "done hold-me" &&
+	weir_fails 2 "sort:nosuch" "unknown field" -- weir jobs -o "sort:nosuch {id}"
 '
 
 test_expect_success 'a heading stands above each column, unless it is not wanted' '

@@ -31,9 +31,9 @@ test_expect_success 'A15 an id that no job has: the same document, empty, with a
 '
 
 test_expect_success 'A15 a bad id: a JSON error object and non-zero exit, also beside a good one' '
-	document 1 0 1 0xyz &&
+	document 2 0 1 0xyz &&
 	jq -e ".errors[0] | .id == null and .text == \"0xyz\" and (.error | length) > 0" out &&
-	document 1 1 1 $one,0xyz
+	document 2 1 1 $one,0xyz
 '
 
 test_expect_success 'A15 the same of weir jobs, when nothing matches too' '

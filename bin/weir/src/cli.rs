@@ -125,6 +125,22 @@ impl Command {
         }
     }
 
+    /// True if one JSON document is asked for.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Jobs(args) => args.json,
+            Self::Info(args) => args.json,
+            Self::Wait(args) => args.json,
+            Self::Job(command) => command.json(),
+            Self::Stats(args) => args.json,
+            Self::Shutdown(args) => args.json,
+            Self::Queue(command) => command.json(),
+            Self::Store(command) => command.json(),
+            _ => false,
+        }
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -159,6 +175,18 @@ impl Command {
 pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = negative_numbers_are_values(Cli::command()).try_get_matches_from(words)?;
     Cli::from_arg_matches(&matches)
+}
+
+/// Where a command is that is typed as if it were one of the first level: `job attach` for `attach`.
+#[must_use]
+pub fn place_of(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let mut places = command.get_subcommands().filter_map(|group| {
+        let sub = group.find_subcommand(word)?;
+        (!group.is_hide_set() && word != "help")
+            .then(|| format!("{} {}", group.get_name(), sub.get_name()))
+    });
+    places.next()
 }
 
 /// `-c -1` is a count that is out of range, not an option `-1` that does not exist.
@@ -245,6 +273,21 @@ mod tests {
             }
         }
         walk(&Cli::command(), "weir");
+    }
+
+    #[test]
+    fn a_command_of_a_group_is_found_without_it() {
+        for (word, place) in [
+            ("attach", Some("job attach")),
+            ("priority", Some("job priority")),
+            ("urgency", Some("job priority")),
+            ("stop", Some("queue stop")),
+            ("check", Some("store check")),
+            ("nosuch", None),
+            ("help", None),
+        ] {
+            assert_eq!(place_of(word).as_deref(), place, "{word}");
+        }
     }
 
     #[test]

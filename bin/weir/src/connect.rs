@@ -3,6 +3,8 @@
 //! One connection a session. What a refusal or a lost connection is called is decided here, what to do about it is the
 //! commands'. The runtime is tokio's single-threaded one: a command is one short conversation.
 
+use crate::failure;
+use crate::output::complain;
 use crate::uri::{self, Place};
 use crate::when;
 use bytes::Bytes;
@@ -15,6 +17,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wire::{Topic, errno};
 
@@ -233,9 +236,7 @@ impl fmt::Display for CallError {
             } => write!(f, "{topic}: {}", errno::text(*errnum)),
             Self::Lost { text, .. } => f.write_str(text),
             Self::Silent { topic, waited } => {
-                let who = daemon_of(topic.service()).map_or("the job-manager", |daemon| {
-                    daemon.strip_prefix("weir-").unwrap_or(daemon)
-                });
+                let who = who(topic.service());
                 write!(
                     f,
                     "{who} does not answer ({}): it is stopped or overloaded; its log is in the state directory",
@@ -422,7 +423,18 @@ async fn connect(place: &Place, retry: Retry, wait: Duration) -> Result<Session,
         handshake_wait: wait,
         ..ConnectOptions::default()
     };
-    match Client::connect_with(&place.socket, &options).await {
+    let service = match place.socket.file_name() {
+        Some(name) if name == "job-info.socket" => "job-info",
+        _ => "",
+    };
+    // While nobody serves the socket there is nobody to name.
+    let wait = if retry == Retry::NONE {
+        wait
+    } else {
+        Duration::ZERO
+    };
+    let connecting = Client::connect_with(&place.socket, &options);
+    match aloud(wait, service, connecting).await {
         Ok(client) => Ok(Session {
             client,
             place: place.clone(),
@@ -434,13 +446,44 @@ async fn connect(place: &Place, retry: Retry, wait: Duration) -> Result<Session,
     }
 }
 
+/// After so long it is said for whom is waited.
+const SAID_AFTER: Duration = Duration::from_secs(2);
+
+/// Waits, and says for whom if that takes a while; once a process.
+async fn aloud<T>(wait: Duration, service: &str, answer: impl Future<Output = T>) -> T {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    tokio::pin!(answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => return answer,
+        () = tokio::time::sleep(SAID_AFTER) => {}
+    }
+    // 'weir start' has words of its own for what it waits for.
+    let lead = failure::lead();
+    if wait > SAID_AFTER && lead != "start: " && !SAID.swap(true, Ordering::Relaxed) {
+        complain(&format!(
+            "{lead}waiting for {} to answer: it is stopped, overloaded or starting",
+            who(service)
+        ));
+    }
+    answer.await
+}
+
+/// The daemon behind a service, as people call it.
+fn who(service: &str) -> &'static str {
+    daemon_of(service).map_or("the job-manager", |daemon| {
+        daemon.strip_prefix("weir-").unwrap_or(daemon)
+    })
+}
+
 /// Waits for an answer, at most so long.
 async fn within<T>(
     wait: Duration,
     topic: &str,
     answer: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(wait, answer).await {
+    let service = topic.split('.').next().unwrap_or_default();
+    match tokio::time::timeout(wait, aloud(wait, service, answer)).await {
         Ok(result) => result,
         Err(_) => Err(CallError::Silent {
             topic: Topic::from(topic.to_owned()),

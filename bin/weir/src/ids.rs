@@ -4,7 +4,8 @@
 //! is F58, with `ƒ` where the locale can show it and `f` where it cannot. An id that nobody knows is named as it was typed, too:
 //! the spellings of this command line are remembered for that, up to a bound.
 
-use crate::failure::{Exit, usage};
+use crate::failure;
+use crate::failure::{Exit, USAGE, usage};
 use crate::locale;
 use crate::output::complain;
 use job::JobId;
@@ -60,8 +61,10 @@ pub struct Problem {
     pub id: Option<u64>,
     /// Likewise, in F58.
     pub f58: Option<String>,
-    /// What was typed.
-    pub text: String,
+    /// What was typed, if it is about that.
+    pub text: Option<String>,
+    /// The number of the refusal, if the instance refused.
+    pub errnum: Option<u32>,
     /// What is wrong.
     pub error: String,
 }
@@ -73,9 +76,37 @@ impl Problem {
         Self {
             id: Some(id.0),
             f58: Some(id.to_string()),
-            text: typed(id).unwrap_or_else(|| show(id)),
+            text: Some(typed(id).unwrap_or_else(|| show(id))),
+            errnum: None,
             error,
         }
+    }
+
+    /// Of a job, refused with this number.
+    #[must_use]
+    pub fn refused(id: JobId, errnum: u32, error: String) -> Self {
+        Self {
+            errnum: Some(errnum),
+            ..Self::of(id, error)
+        }
+    }
+
+    /// Of nothing that was named: of the whole command.
+    #[must_use]
+    pub fn of_all(errnum: Option<u32>, error: String) -> Self {
+        Self {
+            id: None,
+            f58: None,
+            text: None,
+            errnum,
+            error,
+        }
+    }
+
+    /// True if it is a word that is no id, which is the command line's fault.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        self.id.is_none() && self.text.is_some()
     }
 
     /// Of a text that is no id.
@@ -84,9 +115,24 @@ impl Problem {
         Self {
             id: None,
             f58: None,
-            text: text.to_owned(),
+            text: Some(text.to_owned()),
+            errnum: None,
             error,
         }
+    }
+}
+
+/// How a command ends that had these problems: a word that is no id is a wrong command line, anything else a failure.
+///
+/// # Errors
+/// [`Exit`] if there was one.
+pub fn conclude(problems: &[Problem]) -> anyhow::Result<()> {
+    if problems.is_empty() {
+        Ok(())
+    } else if problems.iter().any(Problem::is_malformed) {
+        Err(Exit(USAGE).into())
+    } else {
+        Err(Exit(1).into())
     }
 }
 
@@ -154,7 +200,10 @@ pub fn parse_all(given: &[String]) -> anyhow::Result<Vec<JobId>> {
     if ids.is_empty() {
         // A pipe that brought nothing is a list of none: there is nothing to do, and that is done.
         if given.iter().any(|word| word == "-") {
-            complain("standard input named no job: nothing to do");
+            complain(&format!(
+                "{}standard input named no job: nothing to do",
+                failure::lead()
+            ));
             return Err(Exit(0).into());
         }
         return Err(usage("no job id was given"));

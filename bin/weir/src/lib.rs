@@ -6,6 +6,7 @@
 //! listing row    asking for jobs, what a job is          format/      the columns of a listing
 //! jobspec/       options to a jobspec                    supervise/   keeping the daemons of 'weir start' running
 //! failure        one line and an exit status             output text  terminals, colours, widths
+//! document       the one JSON document of --json, also of a failure
 //! ```
 //! A command is one short conversation over one connection on a single-threaded runtime; nothing is read or started that the
 //! command does not need, so that the whole process takes a few milliseconds.
@@ -19,6 +20,7 @@ pub mod cli;
 pub mod cmd;
 pub mod connect;
 pub mod cursorfile;
+pub mod document;
 pub mod each;
 pub mod eventtext;
 pub mod failure;
@@ -32,6 +34,7 @@ pub mod outage;
 pub mod outcome;
 pub mod output;
 pub mod query;
+pub mod queues;
 pub mod row;
 pub mod stats;
 pub mod status;
@@ -65,11 +68,18 @@ pub fn run(words: Vec<std::ffi::OsString>) -> u8 {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
-            return failure::report_usage(&cli::command_words(&words), &error);
+            return failure::report_usage(&cli::command_words(&words), &words, &error);
         }
     };
+    let name = cli.command.name();
+    failure::set_command(name);
     match cli.command.run() {
         Ok(()) => 0,
-        Err(error) => failure::report(cli.command.name(), &error),
+        Err(error) => {
+            if cli.command.json() {
+                document::print_failure(name, &error);
+            }
+            failure::report(name, &error)
+        }
     }
 }

@@ -5,8 +5,12 @@
 
 use crate::backoff::Backoff;
 use crate::connect::{CallError, OpenError, Session};
+use crate::failure;
 use crate::output::complain;
+use crate::supervise::claim::{self, Ending};
 use crate::uri::Place;
+use crate::when;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// How long an instance that is gone is waited for by commands that follow something.
@@ -15,6 +19,32 @@ const INSTANCE_BACK_WITHIN: Duration = Duration::from_secs(300);
 const SERVICE_BACK_WITHIN: Duration = Duration::from_secs(15);
 /// How long a command that asks once is patient.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The instance has ended and was not asked to come back: nothing is there to wait for.
+#[derive(Debug)]
+pub struct Gone {
+    removed: bool,
+}
+
+impl Gone {
+    fn of(place: &Place, ending: Option<Ending>) -> Option<Self> {
+        let removed = !place.statedir().exists();
+        let shut_down = matches!(ending, Some(Ending::ShutDown | Ending::Left));
+        (removed || shut_down).then_some(Self { removed })
+    }
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.removed {
+            "the instance has ended, and its state directory is gone"
+        } else {
+            "the instance was shut down; jobs that have not ended are there again at its next start"
+        })
+    }
+}
+
+impl std::error::Error for Gone {}
 
 /// True if the same may succeed a little later: the connection broke, nobody serves the socket, a daemon's service is away.
 #[must_use]
@@ -35,10 +65,10 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// Connects again after this error, having said so once.
+    /// Connects again after this error, having said so once if that does not do at once.
     ///
     /// # Errors
-    /// The error itself if it will not pass, or has not in time.
+    /// The error itself if it will not pass, or has not in time; [`Gone`] if the instance was shut down.
     pub async fn survive(
         &mut self,
         place: &Place,
@@ -56,20 +86,35 @@ impl Outage {
         } else {
             SERVICE_BACK_WITHIN
         };
-        let since = match self.since {
-            Some(since) => since,
-            None => {
-                complain(&format!("{whose}: {error:#}; trying again"));
-                *self.since.insert(Instant::now())
-            }
-        };
+        let known = self.since;
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let mut said = known.is_some();
         let mut error = error;
         while since.elapsed() < within {
             self.backoff.wait().await;
-            match Session::open_at(place).await {
-                Ok(session) => return Ok(session),
-                Err(other) => error = other,
+            let met = match Session::open_at(place).await {
+                Ok(session) => {
+                    if !said {
+                        complain(&format!("{whose}: {}; trying again", failure::text(&error)));
+                    }
+                    return Ok(session);
+                }
+                Err(met) => met,
+            };
+            let ending = claim::ending(place.statedir());
+            if let Some(gone) = Gone::of(place, ending) {
+                return Err(gone.into());
             }
+            if !std::mem::replace(&mut said, true) {
+                let within = when::human(within.as_secs_f64());
+                complain(&match ending {
+                    Some(_) => format!(
+                        "{whose}: the instance was stopped; waiting for its next start, at most {within}"
+                    ),
+                    None => format!("{whose}: {}; trying again", failure::text(&error)),
+                });
+            }
+            error = met;
         }
         Err(error)
     }

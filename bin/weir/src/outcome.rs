@@ -106,12 +106,25 @@ impl Outcome {
 /// The instance or its listing service went away and does not come back.
 pub async fn wait_all(session: &Session, jobs: &[JobId]) -> anyhow::Result<Vec<Outcome>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
+    wait_into(session, jobs, &mut outcomes).await?;
+    Ok(outcomes)
+}
+
+/// Likewise; the outcomes known so far are there whenever it is given up.
+///
+/// # Errors
+/// Likewise.
+pub async fn wait_into(
+    session: &Session,
+    jobs: &[JobId],
+    outcomes: &mut Vec<Outcome>,
+) -> anyhow::Result<()> {
     let mut session = session.clone();
     let mut outage = Outage::default();
     loop {
         let before = outcomes.len();
-        match wait_rest(&session, jobs, &mut outcomes).await {
-            Ok(()) => return Ok(outcomes),
+        match wait_rest(&session, jobs, outcomes).await {
+            Ok(()) => return Ok(()),
             Err(error) => {
                 if outcomes.len() > before {
                     outage.over();

@@ -4,6 +4,7 @@
 //! as an error of kind `BrokenPipe` from the writer and ends the program quietly (see [`crate::failure`]).
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes gathered before a write to standard output.
 const STDOUT_BUFFER_BYTES: usize = 64 * 1024;
@@ -19,8 +20,18 @@ pub fn stdout() -> Out {
     BufWriter::with_capacity(STDOUT_BUFFER_BYTES, io::stdout().lock())
 }
 
+/// What was said last on standard error, for the document of `--json`.
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
+/// What [`complain`] said last.
+#[must_use]
+pub fn said_last() -> Option<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// One line on standard error, `weir: TEXT`; control characters are escaped, so it stays one line.
 pub fn complain(text: &str) {
+    *SAID.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
     let _ = writeln!(io::stderr().lock(), "weir: {}", crate::text::escape(text));
 }
 

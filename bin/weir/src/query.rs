@@ -7,7 +7,8 @@
 //! unary = ("not" | "-") unary | "(" expr ")" | term
 //! term  = OPERATOR ":" value { "," value } | word { "," word }      words are states and results
 //! ```
-//! A value or word may stand in quotes. Operators: `name queue user states results host rank` and `t_submit` … `t_inactive`
+//! A value or word may stand in quotes. Names and queues are compared whole: RFC 35 leaves that to the operator, job-list has no patterns,
+//! and `*` or `?` outside quotes is refused rather than found nowhere. Operators: `name queue user states results host rank` and `t_submit` … `t_inactive`
 //! with a comparison such as `t_run:>-1h`. The text is bounded, so is the depth of brackets.
 
 use crate::failure::usage;
@@ -190,6 +191,12 @@ fn tokenize(text: &str) -> anyhow::Result<Vec<Token>> {
     Ok(tokens)
 }
 
+/// True for what a shell would take for a pattern.
+#[must_use]
+pub fn has_pattern(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
@@ -270,12 +277,23 @@ impl Parser<'_> {
         }
     }
 
+    fn value(&mut self, operator: &str, what: &str) -> anyhow::Result<String> {
+        let (text, quoted) = self.word(what)?;
+        if !quoted && matches!(operator, "name" | "queue") && has_pattern(&text) {
+            return Err(usage(format!(
+                "{operator}:{text}: there are no patterns, a {operator} is compared whole: list it with --json and select there; one that \
+                 holds these characters goes into quotes: {operator}:\"{text}\""
+            )));
+        }
+        Ok(text)
+    }
+
     fn term(&mut self) -> anyhow::Result<Value> {
         let (first, quoted) = self.word("a state, a result or OPERATOR:VALUE")?;
         if !quoted && self.take(&Token::Colon) {
-            let mut values = vec![self.word(&format!("a value after '{first}:'"))?.0];
+            let mut values = vec![self.value(&first, &format!("a value after '{first}:'"))?];
             while self.take(&Token::Comma) {
-                values.push(self.word(&format!("another value of '{first}'"))?.0);
+                values.push(self.value(&first, &format!("another value of '{first}'"))?);
             }
             return operator(&first, &values, self.now);
         }
@@ -406,6 +424,15 @@ mod tests {
             r#"{"and":[{"t_submit":[">100.0"]},{"t_submit":["<200.5"]}]}"#
         );
         assert_eq!(constraint("name:and"), r#"{"name":["and"]}"#);
+    }
+
+    #[test]
+    fn a_pattern_is_refused_unless_it_is_quoted() {
+        for text in ["name:a*", "queue:x,b?", "not name:*"] {
+            let error = parse(text, 0.0).unwrap_err().to_string();
+            assert!(error.contains("there are no patterns"), "{text}: {error}");
+        }
+        assert_eq!(constraint("name:'a*'"), r#"{"name":["a*"]}"#);
     }
 
     #[test]

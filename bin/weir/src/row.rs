@@ -66,6 +66,12 @@ impl Row {
         self.state.and_then(State::from_bit)
     }
 
+    /// True if it waits to be started.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.state().is_some_and(|state| state < State::Run)
+    }
+
     /// How it ended, if it has.
     #[must_use]
     pub fn result(&self) -> Option<JobResult> {

@@ -1,14 +1,17 @@
 //! `weir info`: all that is known about a job, for a person to read.
 
-use crate::connect;
-use crate::failure::Exit;
+use crate::connect::{self, Session};
+use crate::document;
+use crate::failure;
 use crate::ids::{self, Problem};
 use crate::listing;
 use crate::outcome;
 use crate::output::{self, Paint, Palette, complain};
 use crate::row::Row;
 use crate::{text, users, when};
-use serde_json::json;
+use job::JobId;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// Show all that is known about jobs
@@ -22,13 +25,13 @@ EXAMPLES
   weir info 4711,4712 --json | jq '.jobs | length'
 
 JSON
-  As 'weir jobs --json': {\"jobs\":[…],\"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…],\"stale\":…},
-  one document always.
+  {\"jobs\":[…],\"errors\":[…],\"stale\":…}, one document always; a job is as 'weir jobs --json' shows
+  it, and \"key\" is the one of 'weir submit --key', or null
 
 EXIT STATUS
   0  shown
-  1  no instance, a job that does not exist, or an id that is none
-  2  the command line is wrong")]
+  1  no instance, or a job that does not exist
+  2  the command line is wrong, or an id is none")]
 pub struct Args {
     /// Jobs, in any spelling, also joined by commas; '-' reads them from standard input
     #[arg(value_name = "ID", required = true)]
@@ -36,8 +39,11 @@ pub struct Args {
 
     /// One JSON document
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
+
+/// Look-ups on their way at a time.
+const IN_FLIGHT_MAX: usize = 1024;
 
 /// Shows.
 ///
@@ -46,11 +52,22 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (jobs, mut problems) = ids::sorted_out(&args.ids)?;
     let mut rows = Vec::new();
+    let mut keys = Vec::new();
     let mut stale = None;
     if !jobs.is_empty() {
-        match connect::block_on(listing::by_id(&jobs, &outcome::ATTRIBUTES, false)) {
-            Ok((found, age)) => {
-                stale = age;
+        let looked = connect::block_on(async {
+            let (found, age) = listing::by_id(&jobs, &outcome::ATTRIBUTES, false).await?;
+            let there = found.iter().flatten().map(Row::job_id).collect::<Vec<_>>();
+            let keys = match age {
+                None => submit_keys(&there).await,
+                // Who would say is away.
+                Some(_) => vec![None; there.len()],
+            };
+            Ok((found, age, keys))
+        });
+        match looked {
+            Ok((found, age, of)) => {
+                (stale, keys) = (age, of);
                 for (id, result) in jobs.iter().zip(found) {
                     match result {
                         Ok(row) => rows.push(row),
@@ -60,7 +77,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             // One document, whatever happens.
             Err(error) if args.json => {
-                problems.extend(jobs.iter().map(|id| Problem::of(*id, format!("{error:#}"))));
+                problems.extend(
+                    jobs.iter()
+                        .map(|id| Problem::of(*id, failure::text(&error))),
+                );
             }
             Err(error) => return Err(error),
         }
@@ -68,34 +88,56 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let now = when::now();
     let mut out = output::stdout();
     if args.json {
-        let jobs: Vec<_> = rows.iter().map(|row| row.json(now)).collect();
-        serde_json::to_writer(
-            &mut out,
-            &json!({"jobs": jobs, "errors": problems, "stale": stale}),
-        )
-        .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        let jobs = rows.iter().zip(&keys).map(|(row, key)| {
+            let mut job = serde_json::to_value(row.json(now))?;
+            job["key"] = json!(key);
+            Ok(job)
+        });
+        let jobs = jobs.collect::<anyhow::Result<Vec<Value>>>()?;
+        document::print(&json!({"jobs": jobs, "errors": problems, "stale": stale}))?;
     } else {
         let palette = output::When::Auto.for_stdout();
         for (at, row) in rows.iter().enumerate() {
             if at > 0 {
                 out.write_all(b"\n")?;
             }
-            out.write_all(block(row, now, palette).as_bytes())?;
+            let key = keys.get(at).and_then(Option::as_deref);
+            out.write_all(block(row, key, now, palette).as_bytes())?;
         }
     }
     out.flush()?;
     for problem in &problems {
         complain(&format!("info: {}", problem.error));
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(Exit(1).into())
-    }
+    ids::conclude(&problems)
 }
 
-fn block(row: &Row, now: f64, palette: Palette) -> String {
+/// The keys that these jobs were submitted under, as far as the instance tells.
+async fn submit_keys(jobs: &[JobId]) -> Vec<Option<String>> {
+    #[derive(Deserialize)]
+    struct Key {
+        key: String,
+    }
+    let asked = async {
+        let session = Session::open_briefly().await?;
+        let mut keys = Vec::with_capacity(jobs.len());
+        for some in jobs.chunks(IN_FLIGHT_MAX) {
+            let mut pending = Vec::with_capacity(some.len());
+            for id in some {
+                let request = json!({"id": id, "keys": ["key"]});
+                pending.push(session.start("job-manager.lookup", &request).await?);
+            }
+            for pending in pending {
+                // Most have none, others' are not told.
+                keys.push(pending.answer::<Key>().await.ok().map(|answer| answer.key));
+            }
+        }
+        anyhow::Ok(keys)
+    };
+    asked.await.unwrap_or_else(|_| vec![None; jobs.len()])
+}
+
+fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -112,6 +154,7 @@ fn block(row: &Row, now: f64, palette: Palette) -> String {
     line("name", row.name.clone());
     line("user", row.userid.map(|uid| users::name(uid).to_string()));
     line("queue", row.queue.clone());
+    line("key", key.map(str::to_owned));
     line("status", Some(row.status().to_owned()));
     line("reason", Some(row.reason()));
     line(
@@ -202,7 +245,8 @@ mod tests {
             r#"{"id":1234,"name":"a\nb","userid":0,"state":64,"result":2,"waitstatus":768,"urgency":16,"priority":16,"ntasks":1,"t_submit":5.0}"#,
         )
         .unwrap();
-        let shown = block(&row, 10.0, Palette::PLAIN);
+        let shown = block(&row, Some("k 1"), 10.0, Palette::PLAIN);
+        assert!(shown.contains("key        k 1\n"), "{shown}");
         assert!(shown.contains("name       a\\nb\n"), "{shown}");
         assert!(
             shown.contains("status     FAILED\n") && shown.contains("reason     Exit 3\n"),

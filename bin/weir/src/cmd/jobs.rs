@@ -1,12 +1,14 @@
 //! `weir jobs`: the listing. Fast is the point: one connection, one request, rows written as they come.
 
 use crate::connect::{self, Session};
-use crate::failure::{Exit, usage};
+use crate::document;
+use crate::failure::{self, usage};
 use crate::format::fields::{Context, FIELDS};
 use crate::format::{self, Fit, Format};
 use crate::ids::{self, Problem};
 use crate::listing::{self, Question};
 use crate::output::{self, Paint, Palette, When, complain};
+use crate::queues::{self, QueueState};
 use crate::row::{Row, RowJson};
 use crate::{outage, query, stats, text, users, when};
 use job::{JobResult, State, StateSet};
@@ -47,21 +49,24 @@ FILTERS (-f)
   sched, run, cleanup, completed, failed, canceled, timeout. Or an expression of these and
   OPERATOR:VALUE[,VALUE…] with and, or, not and brackets; operators: name, queue, user, host,
   rank, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined by and: 'completed
-  failed' is no job, 'completed,failed' and 'completed or failed' are both kinds.
+  failed' is no job, 'completed,failed' and 'completed or failed' are both kinds. Names are
+  compared whole: there are no patterns.
 
 FORMATS (-o)
   Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields,
   conversions and named formats.
 
 JSON
-  {\"jobs\":[…],\"errors\":[{\"id\":…|null,\"f58\":…|null,\"text\":…,\"error\":…}…],\"stale\":null|seconds}:
-  one document, the same keys and types whatever the count; a thing that is not defined is null.
-  text is what was typed.
+  {\"jobs\":[…],\"errors\":[{\"id\",\"f58\",\"text\",\"errnum\",\"error\"}…],\"stale\":null|seconds,
+    \"queues\":null|[{\"name\",\"enabled\",\"started\",\"disable_reason\",\"stop_reason\"}…]}
+  One document, the same keys and types whatever the count, also when the command fails; what is
+  not defined is null. text is what was typed, errnum the number of a refusal. queues: whether
+  jobs are started; null if the instance cannot say. So it is with every command's --json.
 
 EXIT STATUS
   0  listed; also when nothing matched, and when the list is stale
-  1  no instance, a job that does not exist, or an id that is none
-  2  the command line is wrong")]
+  1  no instance, or a job that does not exist
+  2  the command line is wrong, or an id is none")]
 pub struct Args {
     /// Jobs to list, in any spelling; '-' reads them from standard input
     #[arg(value_name = "ID", conflicts_with_all = ["filter", "name", "queue", "include", "since", "user", "all_users", "count"])]
@@ -113,7 +118,7 @@ pub struct Args {
 
     /// One JSON document
     #[arg(long, conflicts_with_all = ["format", "stats", "stats_only"])]
-    json: bool,
+    pub(crate) json: bool,
 
     /// A line of counts first
     #[arg(long)]
@@ -143,6 +148,7 @@ struct Document<'a> {
     jobs: Vec<RowJson<'a>>,
     errors: &'a [Problem],
     stale: Option<f64>,
+    queues: Option<&'a [QueueState]>,
 }
 
 /// Lists.
@@ -161,7 +167,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let attributes = if args.json {
         vec!["all"]
     } else {
-        format.attributes().into_iter().collect()
+        let mut attributes = format.attributes();
+        // To know whether one waits.
+        attributes.insert("state");
+        attributes.into_iter().collect()
     };
     let now = when::now();
     let constraint = constraint(args, now)?;
@@ -170,6 +179,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     {
         complain(&format!(
             "jobs: no job can be all of '{filter}'; 'or', or a comma, joins what may be either"
+        ));
+    }
+    for name in args.name.iter().filter(|name| query::has_pattern(name)) {
+        complain(&format!(
+            "jobs: --name={name}: there are no patterns, a name is compared whole"
         ));
     }
     connect::block_on(async {
@@ -193,6 +207,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             format,
             context: Context { now },
             palette: args.color.for_stdout(),
+            queues: None,
         };
         if args.ids.is_empty() {
             shown.query(attributes, constraint, now).await
@@ -271,6 +286,8 @@ struct Shown<'a> {
     fit: Fit,
     context: Context,
     palette: Palette,
+    /// Whether jobs are started, if that was asked.
+    queues: Option<Vec<QueueState>>,
 }
 
 impl Shown<'_> {
@@ -301,7 +318,7 @@ impl Shown<'_> {
         };
         let mut answer = listing::ask(&question, self.args.fresh).await?;
         let mut left = if wanted == 0 { u64::MAX } else { wanted };
-        let mut more = false;
+        let (mut more, mut waits) = (false, false);
         let keep = self.args.json || self.looks_ahead();
         let mut kept: Vec<Row> = Vec::new();
         let mut writer = None;
@@ -315,8 +332,13 @@ impl Shown<'_> {
                 more = true;
             }
             left -= rows.len() as u64;
+            waits |= rows.iter().any(Row::is_pending);
             match &mut writer {
-                None if keep && (self.args.json || kept.len() < LOOK_AHEAD_ROWS_MAX) => {
+                None if keep
+                    && (self.args.json
+                        || self.format.sorts()
+                        || kept.len() < LOOK_AHEAD_ROWS_MAX) =>
+                {
                     kept.append(&mut rows)
                 }
                 None => {
@@ -334,9 +356,13 @@ impl Shown<'_> {
             }
         }
         self.refuse_stale(answer.stale)?;
+        if answer.stale.is_none() {
+            self.ask_queues(answer.session(), waits).await;
+        }
         if self.args.json {
             self.document(&kept, &[], answer.stale)?;
         } else {
+            self.format.sort(&mut kept, &self.context);
             let mut writer = match writer {
                 Some(writer) => writer,
                 None => self.start(&kept)?,
@@ -352,6 +378,7 @@ impl Shown<'_> {
                 "jobs: only the first {wanted} are shown; -c 0 shows all"
             ));
         }
+        self.tell_queues();
         Ok(())
     }
 
@@ -364,7 +391,10 @@ impl Shown<'_> {
                 Ok(found) => found,
                 // One document, whatever happens.
                 Err(error) if self.args.json => {
-                    problems.extend(jobs.iter().map(|id| Problem::of(*id, format!("{error:#}"))));
+                    problems.extend(
+                        jobs.iter()
+                            .map(|id| Problem::of(*id, failure::text(&error))),
+                    );
                     self.document(&[], &problems, None)?;
                     return Err(error);
                 }
@@ -379,9 +409,17 @@ impl Shown<'_> {
             }
         }
         self.refuse_stale(stale)?;
+        let waits = rows.iter().any(Row::is_pending);
+        if stale.is_none()
+            && self.tells_queues(waits)
+            && let Ok(session) = Session::open_briefly().await
+        {
+            self.ask_queues(&session, waits).await;
+        }
         if self.args.json {
             self.document(&rows, &problems, stale)?;
         } else if !rows.is_empty() {
+            self.format.sort(&mut rows, &self.context);
             let mut writer = self.start(&rows)?;
             for row in &rows {
                 self.write(&mut writer, row)?;
@@ -391,10 +429,31 @@ impl Shown<'_> {
         for problem in &problems {
             complain(&format!("jobs: {}", problem.error));
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Exit(1).into())
+        self.tell_queues();
+        ids::conclude(&problems)
+    }
+
+    /// Whether somebody is to be told if jobs are started: the document says it, and a person is told when jobs wait.
+    fn tells_queues(&self, waits: bool) -> bool {
+        self.args.json || (waits && output::stderr_is_terminal())
+    }
+
+    /// Asks whether jobs are started, if somebody is to be told.
+    async fn ask_queues(&mut self, session: &Session, waits: bool) {
+        if self.tells_queues(waits) {
+            // An instance that cannot say does not make a listing fail.
+            self.queues = queues::states(session).await.ok();
+        }
+    }
+
+    fn tell_queues(&self) {
+        if self.args.json || !output::stderr_is_terminal() {
+            return;
+        }
+        for state in self.queues.iter().flatten() {
+            if let Some(holds) = state.holds() {
+                complain(&format!("jobs: {holds}"));
+            }
         }
     }
 
@@ -409,24 +468,17 @@ impl Shown<'_> {
     }
 
     fn document(&self, rows: &[Row], errors: &[Problem], stale: Option<f64>) -> anyhow::Result<()> {
-        let mut out = output::stdout();
         let jobs = rows.iter().map(|row| row.json(self.context.now)).collect();
-        serde_json::to_writer(
-            &mut out,
-            &Document {
-                jobs,
-                errors,
-                stale,
-            },
-        )
-        .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-        out.flush()?;
-        Ok(())
+        document::print(&Document {
+            jobs,
+            errors,
+            stale,
+            queues: self.queues.as_deref(),
+        })
     }
 
     fn looks_ahead(&self) -> bool {
-        self.fit != Fit::Written || self.format.looks_ahead()
+        self.fit != Fit::Written || self.format.looks_ahead() || self.format.sorts()
     }
 
     fn start(&self, rows: &[Row]) -> anyhow::Result<Writer> {
@@ -538,11 +590,12 @@ fn help() -> anyhow::Result<()> {
     )?;
     writeln!(
         out,
-        "\nConversions: !F 1.5m, !H 0:01:30, !d Nov30 14:00, !D 2026-11-30T14:00:00"
+        "\nConversions: !F 1.5m, !H 0:01:30, !D 2026-11-30T14:00:00, !P 12.5%, and !d with strftime(3): {{t_run!d:%b%d %R::>12}}"
     )?;
     writeln!(
         out,
-        "Before a field: ?: leaves the column out if it is empty in all rows, +: widens it to its widest value"
+        "Before a field: ?: leaves the column out if it is empty in all rows, +: widens it to its widest value, ?+: does both\n\
+         Before all: sort:FIELD,-FIELD puts the rows into that order, - backwards"
     )?;
     writeln!(out, "\nNamed formats:")?;
     for (name, about, format) in format::NAMED {

@@ -56,7 +56,8 @@ EXIT STATUS
   0  --count or --no-follow was reached, or the reader went away; also when jobs were left out
   1  no instance; a cursor that cannot be continued (the line says which can); the backlog was
      cut; a cursor file that is none, or cannot be written
-  2  the command line is wrong")]
+  2  the command line is wrong
+  75  the instance was shut down; the cursor goes on at its next start")]
 pub struct Args {
     /// Only events with these names, joined by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

@@ -1,12 +1,9 @@
 //! `weir queue …`: whether jobs may be submitted and are started, and switching both.
 
-use crate::connect::{self, CallError, Session};
+use crate::connect::{self, Session};
 use crate::failure::usage;
-use crate::output;
-use crate::{limit, when};
+use crate::{document, limit, output, queues, when};
 use clap::Subcommand;
-use protocol::job_manager::QueueListResponse;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
 
@@ -48,7 +45,8 @@ EXAMPLES
 
 JSON
   {\"queues\":[{\"name\":…|null,\"enabled\":bool,\"started\":bool,
-    \"disable_reason\":…|null,\"stop_reason\":…|null,\"blocked\":…|null}…]}
+    \"disable_reason\":…|null,\"stop_reason\":…|null,\"blocked\":…|null}…],
+    \"errors\":[…]}
 
 EXIT STATUS
   0  shown
@@ -158,18 +156,6 @@ pub struct Drain {
     timeout: Option<f64>,
 }
 
-#[derive(Debug, Deserialize)]
-struct QueueStatus {
-    enable: bool,
-    start: bool,
-    #[serde(default)]
-    disable_reason: Option<String>,
-    #[serde(default)]
-    stop_reason: Option<String>,
-    #[serde(default)]
-    blocked: Option<String>,
-}
-
 impl QueueCommand {
     /// The command's name, for messages.
     #[must_use]
@@ -183,6 +169,12 @@ impl QueueCommand {
             Self::Idle(_) => "queue idle",
             Self::Drain(_) => "queue drain",
         }
+    }
+
+    /// True if one JSON document is asked for.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        matches!(self, Self::Status(args) if args.json)
     }
 
     /// Runs it.
@@ -211,49 +203,36 @@ impl QueueCommand {
     }
 }
 
-async fn names(session: &Session) -> Result<Vec<Option<String>>, CallError> {
-    let list: QueueListResponse = session.call("job-manager.queue-list", &json!({})).await?;
-    Ok(if list.queues.is_empty() {
-        vec![None]
-    } else {
-        list.queues.into_iter().map(Some).collect()
-    })
-}
-
 async fn status(session: &Session, queue: Option<&str>, as_json: bool) -> anyhow::Result<()> {
     let names = match queue {
         Some(name) => vec![Some(name.to_owned())],
-        None => names(session).await?,
+        None => queues::names(session).await?,
     };
-    let mut out = output::stdout();
-    let mut list = Vec::new();
+    let mut states = Vec::new();
     for name in names {
-        let request = name
-            .as_ref()
-            .map_or_else(|| json!({}), |name| json!({"name": name}));
-        let status: QueueStatus = session.call("job-manager.queue-status", &request).await?;
-        if as_json {
-            list.push(json!({"name": name, "enabled": status.enable, "started": status.start,
-                "disable_reason": status.disable_reason, "stop_reason": status.stop_reason, "blocked": status.blocked}));
-            continue;
-        }
-        let lead = name.map_or_else(String::new, |name| format!("{name}: "));
+        states.push(queues::state(session, name).await?);
+    }
+    if as_json {
+        return document::print(&json!({"queues": states, "errors": []}));
+    }
+    let mut out = output::stdout();
+    for state in states {
+        let lead = state
+            .name
+            .map_or_else(String::new, |name| format!("{name}: "));
         let submission = sentence(
             "Job submission is enabled",
             "Job submission is disabled",
-            status.enable,
-            status.disable_reason.as_deref(),
+            state.enabled,
+            state.disable_reason.as_deref(),
         );
         let starting = sentence(
             "Scheduling is started",
             "Scheduling is stopped",
-            status.start,
-            status.stop_reason.as_deref(),
+            state.started,
+            state.stop_reason.as_deref(),
         );
         writeln!(out, "{lead}{submission}\n{lead}{starting}")?;
-    }
-    if as_json {
-        writeln!(out, "{}", json!({"queues": list}))?;
     }
     out.flush()?;
     Ok(())
@@ -276,7 +255,7 @@ async fn switch(
     which: &Which,
     reason: Option<&str>,
 ) -> anyhow::Result<()> {
-    if which.queue.is_none() && !which.all && names(session).await?.len() > 1 {
+    if which.queue.is_none() && !which.all && queues::names(session).await?.len() > 1 {
         return Err(usage("there are several queues: name one, or use --all"));
     }
     let mut request = Map::new();

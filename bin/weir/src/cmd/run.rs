@@ -2,7 +2,7 @@
 
 use crate::attach::{self, Options};
 use crate::cmd::submit;
-use crate::connect::{self, Session};
+use crate::connect::{self, CallError, Session};
 use crate::failure::Exit;
 use crate::jobspec::build::{self, Surroundings};
 use crate::jobspec::options::JobOptions;
@@ -27,6 +27,7 @@ EXIT STATUS
   N    the job's: its exit code, or 128 + the signal that ended it
   1    refused, or the job ended without having run (canceled, no such resources)
   2    the command line is wrong
+  75   the instance was shut down meanwhile; the job is there again at its next start
   130  ctrl-C a third time: the job is being canceled
   141  the reader of standard output went away; the job goes on")]
 pub struct Args {
@@ -57,10 +58,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let document = sign::wrap(&spec.to_string(), users::me());
     let status = connect::block_on(async {
         let session = Session::open().await?;
-        let SubmitResponse { id, .. } = submit::send(&session, &document, None, &args.job)
+        let answer = submit::send(&session, &document, None, &args.job)
             .await?
             .answer()
-            .await?;
+            .await;
+        let SubmitResponse { id, .. } = match answer {
+            Err(error @ CallError::Refused { .. }) => {
+                anyhow::bail!("{}", submit::refusal_text(&args.job, &error))
+            }
+            answer => answer?,
+        };
         if args.verbose {
             complain(&format!("submitted {}", ids::show(id)));
         }

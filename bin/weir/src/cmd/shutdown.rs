@@ -10,6 +10,7 @@
 //! their processes, not by what they say.
 
 use crate::connect::{self, CallError, Session, Stream};
+use crate::document;
 use crate::failure::Exit;
 use crate::ids;
 use crate::limit::STATUS_TIMEOUT;
@@ -23,7 +24,6 @@ use protocol::shutdown::{ShutdownRequest, ShutdownResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -60,7 +60,8 @@ EXAMPLES
 SIGTERM or ctrl-C to 'weir start' itself stops the daemons at once and lets the jobs run on.
 
 JSON
-  {\"shut_down\":bool,\"waiting\":N|null,\"jobs\":[{\"id\",\"f58\",\"name\"}…],\"elapsed\":seconds|null}
+  {\"shut_down\":bool,\"waiting\":N|null,\"jobs\":[{\"id\",\"f58\",\"name\"}…],\"elapsed\":seconds|null,
+    \"errors\":[…]}
   waiting: jobs that still run; jobs: the first of them. null: with --now, a job-manager
   that did not answer; 'weir start' was told to stop
 
@@ -81,7 +82,7 @@ pub struct Args {
 
     /// One JSON document at the end, and no progress
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// No progress
     #[arg(long)]
@@ -142,13 +143,9 @@ async fn by_signal(args: &Args, processes: Processes, error: anyhow::Error) -> a
     supervisor.terminate();
     processes.end().await?;
     if args.json {
-        let mut out = output::stdout();
-        writeln!(
-            out,
-            "{}",
-            json!({"shut_down": true, "waiting": Value::Null, "jobs": [], "elapsed": Value::Null})
+        document::print(
+            &json!({"shut_down": true, "waiting": Value::Null, "jobs": [], "elapsed": Value::Null, "errors": []}),
         )?;
-        out.flush()?;
     }
     Err(Exit(1).into())
 }
@@ -357,14 +354,9 @@ impl<'a> Waiting<'a> {
             .map(|id| json!({"id": id, "f58": id.to_string(), "name": self.shown.name(*id)}))
             .collect();
         let elapsed = self.started.elapsed().as_secs_f64();
-        let mut out = output::stdout();
-        writeln!(
-            out,
-            "{}",
-            json!({"shut_down": shut_down, "waiting": word.waiting, "jobs": jobs, "elapsed": elapsed})
-        )?;
-        out.flush()?;
-        Ok(())
+        document::print(
+            &json!({"shut_down": shut_down, "waiting": word.waiting, "jobs": jobs, "elapsed": elapsed, "errors": []}),
+        )
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::connect::{self, Session};
 use crate::failure::{Exit, usage};
 use crate::output::complain;
-use crate::supervise::claim::Claim;
+use crate::supervise::claim::{Claim, Ending};
 use crate::supervise::daemon::{self, Daemon};
+use crate::supervise::http::HttpArgs;
 use crate::supervise::ready::{self, Awaited, Resources};
 use crate::supervise::report::Report;
 use crate::supervise::{self, Supervisor, layout};
@@ -14,6 +15,7 @@ use anyhow::Context as _;
 use job::StateSet;
 use protocol::job_manager::{RaiseallRequest, USERID_ALL};
 use rustix::process::Signal as Number;
+use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -32,6 +34,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(30);
 const MANAGER_STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How long the others may.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// How long the job-manager may take to say how many jobs run.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 /// The status when the command is not there, and when it cannot be executed.
 const STATUS_NOT_FOUND: u8 = 127;
 const STATUS_NOT_EXECUTABLE: u8 = 126;
@@ -44,7 +48,8 @@ const STATUS_NOT_EXECUTABLE: u8 = 126;
 /// after 20, all at the second signal. 'weir shutdown' waits for the jobs first.
 ///
 /// With a command a private instance is started in a directory of its own (unless --statedir is given), the command runs with
-/// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed.
+/// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed. A command that
+/// shuts the instance down goes on without it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -52,10 +57,12 @@ EXAMPLES
   weir start --statedir=/var/lib/weir
   weir start -s 4                                pretend four nodes
   weir start --inactive-age-limit=90d            forget jobs ninety days after their end
+  weir start --http=127.0.0.1:8080               the page and its interface there
   weir start sh -c 'weir run -n2 hostname'       a private instance for one command
 
 FILES
   STATEDIR/socket      where clients connect: WEIR_URI=local://STATEDIR/socket
+  STATEDIR/http        where HTTP is served; STATEDIR/http-token lets in
   STATEDIR/log/*.log   what the daemons say; WEIR_LOG=debug makes it more
   STATEDIR defaults to $XDG_STATE_HOME/weir, else ~/.local/state/weir
   WEIR_EXEC_DIR        where the daemons' programs are, if not beside weir
@@ -82,6 +89,9 @@ pub struct Args {
     /// Of the jobs that have ended keep the last N, purge the others; without this all stay
     #[arg(long, value_name = "N")]
     inactive_num_limit: Option<u32>,
+
+    #[command(flatten)]
+    http: HttpArgs,
 
     /// One more argument for weir-job-manager; may be given often
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
@@ -188,6 +198,7 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
         claim = Claim::take(statedir) => claim?,
         number = signals.next() => return Err(stopped(number)),
     };
+    args.http.check()?;
     let mut supervisor = Supervisor::default();
     let awaited = Awaited::of(&manager);
     let process = supervisor.keep(manager);
@@ -198,7 +209,7 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
     let mut session = match started {
         Ok(session) => session,
         Err(error) => {
-            claim.stopping();
+            claim.stopping(Ending::Stopped);
             supervisor.stop(signals.stop()).await;
             return Err(error);
         }
@@ -213,23 +224,50 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
     if ready.is_ok() {
         supervisor.set_ready();
     }
+    let mut ending = Ending::Stopped;
     let status = match ready {
         Err(error) => Err(error),
         Ok(resources) if args.command.is_empty() => {
             if !args.quiet {
                 say_ready(args, &place, resources);
             }
-            serve(args, &mut supervisor, &mut signals).await
+            let served = serve(&mut supervisor, &mut signals).await;
+            ending = *served.as_ref().unwrap_or(&ending);
+            // First of all: whoever is disconnected looks there.
+            claim.stopping(ending);
+            if let (Ok(Ending::Stopped), false) = (&served, args.quiet) {
+                say_stopping(args, &session).await;
+            }
+            served.map(|_| 0)
         }
         Ok(_) => {
-            let status = command(args, &place, &mut supervisor, &mut signals).await;
-            end_jobs(&session).await;
-            status
+            let status = command(args, &place, &mut supervisor, &mut signals, &mut claim).await;
+            match status {
+                Ok((status, Ending::Left)) => {
+                    ending = Ending::Left;
+                    Ok(status)
+                }
+                other => {
+                    end_jobs(&session).await;
+                    other.map(|(status, _)| status)
+                }
+            }
         }
     };
     drop(session);
-    claim.stopping();
+    claim.stopping(ending);
     supervisor.stop(signals.stop()).await;
+    if args.command.is_empty() && status.is_ok() && !args.quiet {
+        // Somebody who does not read this does not want it.
+        let _ = writeln!(
+            io::stdout(),
+            "weir: {}",
+            match ending {
+                Ending::Stopped => "stopped",
+                Ending::ShutDown | Ending::Left => "the instance was shut down",
+            }
+        );
+    }
     status
 }
 
@@ -272,6 +310,7 @@ fn daemons(
     let mut manager = vec![OsString::from("--statedir"), statedir.into()];
     manager.extend(args.limits().into_iter().map(OsString::from));
     let mut info = common();
+    info.extend(args.http.arguments());
     let mut runner = common();
     if let Some(size) = args.size {
         runner.extend(["-s".into(), size.to_string().into()]);
@@ -319,10 +358,11 @@ fn say_ready(args: &Args, place: &Place, resources: Resources) {
     } else {
         String::new()
     };
+    let page = args.http.page(place.statedir());
     // Somebody who does not read this does not want it.
     let _ = writeln!(
         out,
-        "weir: ready{on}. In another terminal:\n\n  export WEIR_URI={}\n  weir submit -n1 sleep 60\n  weir jobs\n\nCtrl-C stops the instance; \
+        "weir: ready{on}. In another terminal:\n\n  export WEIR_URI={}\n  weir submit -n1 sleep 60\n  weir jobs\n\n{page}Ctrl-C stops the instance; \
          running jobs go on and are found again by\n\n  {}",
         shell_word(&uri),
         again(args, place.statedir())
@@ -337,6 +377,7 @@ fn again(args: &Args, statedir: &Path) -> String {
         words.extend(["-s".to_owned(), size.to_string()]);
     }
     words.extend(args.limits());
+    words.extend(args.http.words());
     for (option, given) in [
         ("manager", &args.manager_arg),
         ("info", &args.info_arg),
@@ -371,26 +412,40 @@ fn shell_word(text: &str) -> Cow<'_, str> {
 }
 
 /// Until a signal or the job-manager says stop, or a daemon is given up on.
-async fn serve(
-    args: &Args,
-    supervisor: &mut Supervisor,
-    signals: &mut Signals,
-) -> anyhow::Result<u8> {
+async fn serve(supervisor: &mut Supervisor, signals: &mut Signals) -> anyhow::Result<Ending> {
     loop {
         tokio::select! {
-            _ = signals.next() => return Ok(0),
+            _ = signals.next() => return Ok(Ending::Stopped),
             report = supervisor.report() => match report {
-                Report::ShutDown => {
-                    if !args.quiet {
-                        // Somebody who does not read this does not want it.
-                        let _ = writeln!(io::stdout(), "weir: the instance was shut down");
-                    }
-                    return Ok(0);
-                }
+                Report::ShutDown => return Ok(Ending::ShutDown),
                 report => report.tell()?,
             },
         }
     }
+}
+
+/// Says what goes on after a signal, and what becomes of the jobs.
+async fn say_stopping(args: &Args, session: &Session) {
+    #[derive(Deserialize)]
+    struct Running {
+        running: u64,
+    }
+    let request = json!({});
+    let asked = session.call::<_, Running>("job-manager.alloc-query", &request);
+    let jobs = match tokio::time::timeout(COUNTED_WITHIN, asked).await {
+        Ok(Ok(Running { running: 0 })) => "no job runs".to_owned(),
+        Ok(Ok(Running { running: 1 })) => "1 job runs on and is found again by".to_owned(),
+        Ok(Ok(Running { running })) => format!("{running} jobs run on and are found again by"),
+        _ => "jobs that run go on and are found again by".to_owned(),
+    };
+    let found = if jobs == "no job runs" {
+        String::new()
+    } else {
+        format!("\n\n  {}\n", again(args, session.place().statedir()))
+    };
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "weir: stopping the daemons; {jobs}{found}");
+    let _ = out.flush();
 }
 
 /// Runs the command in the instance; its status.
@@ -399,9 +454,11 @@ async fn command(
     place: &Place,
     supervisor: &mut Supervisor,
     signals: &mut Signals,
-) -> anyhow::Result<u8> {
+    claim: &mut Claim,
+) -> anyhow::Result<(u8, Ending)> {
+    let mut ending = Ending::Stopped;
     let Some((program, arguments)) = args.command.split_first() else {
-        return Ok(0);
+        return Ok((0, ending));
     };
     let uri = uri::of_socket(&place.socket);
     let spawned = Command::new(program)
@@ -413,24 +470,30 @@ async fn command(
         Ok(child) => child,
         Err(error) => {
             complain(&format!("start: {}: {error}", program.to_string_lossy()));
-            return Ok(if error.kind() == io::ErrorKind::NotFound {
+            let status = if error.kind() == io::ErrorKind::NotFound {
                 STATUS_NOT_FOUND
             } else {
                 STATUS_NOT_EXECUTABLE
-            });
+            };
+            return Ok((status, ending));
         }
     };
     // A terminal sends ctrl-C to the command as well as to us.
     let from_terminal = io::stdin().is_terminal();
     loop {
         tokio::select! {
-            status = child.wait() => return Ok(status::exit_status(status?.into_raw())),
+            status = child.wait() => return Ok((status::exit_status(status?.into_raw()), ending)),
             number = signals.next() => {
                 if !(from_terminal && number == Number::INT) {
                     supervise::signal(&child, number);
                 }
             }
-            report = supervisor.report() => {
+            // Perhaps by the command itself: it goes on, and its status is ours.
+            report = supervisor.report() => if let Report::ShutDown = report {
+                ending = Ending::Left;
+                claim.stopping(ending);
+                supervisor.begin_stop();
+            } else {
                 if let Err(error) = report.tell() {
                     end(&mut child).await;
                     return Err(error);

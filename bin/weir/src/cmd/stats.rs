@@ -1,6 +1,7 @@
 //! `weir stats`: how the instance is doing.
 
 use crate::connect::{self, CallError, OpenError, Session};
+use crate::document;
 use crate::output;
 use crate::stats::{self, JobCounts};
 use crate::table;
@@ -21,7 +22,7 @@ EXAMPLES
 
 JSON
   {\"epoch\":text|null,\"jobs\":{…}|null,\"job-manager\":{…}|null,\"job-list\":{…}|null,
-    \"errors\":{part:text…}}
+    \"errors\":{part:text…}}           part: one of these, or instance
   epoch names the journal: 'weir journal --after=SEQ --epoch=EPOCH' goes on only in the same one.
 
 EXIT STATUS
@@ -30,7 +31,7 @@ EXIT STATUS
 pub struct Args {
     /// One JSON document
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Shows.
@@ -58,8 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             document.insert(name.to_owned(), answer);
         }
         document.insert("errors".to_owned(), Value::Object(errors));
-        serde_json::to_writer(&mut out, &document).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        document::print(&document)?;
     } else {
         write_text(&mut out, epoch.as_deref(), counts.as_ref(), &parts)?;
     }

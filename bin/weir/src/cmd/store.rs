@@ -3,6 +3,7 @@
 //! Works on the files of a state directory, not through the instance: `check` and `backup` beside a running one, `recover` only on one that is
 //! stopped (it takes the lock). Who may read the directory may do it: its owner.
 
+use crate::document;
 use crate::failure::Exit;
 use crate::output;
 use crate::text::escape;
@@ -53,7 +54,8 @@ EXAMPLES
 
 JSON
   {\"file\":…,\"sound\":bool,\"epoch\":…,\"schema\":N,\"seq\":N,\"floor\":N,\"entries\":N,\"jobs\":N,
-   \"active\":N,\"set_aside\":[ID…],\"problems\":[{\"place\":…,\"id\"?:ID,\"what\":…}…],\"more\":N}
+   \"active\":N,\"set_aside\":[ID…],\"problems\":[{\"place\":…,\"id\":ID|null,\"what\":…}…],
+   \"more\":N,\"errors\":[…]}
   set_aside: jobs that cannot be used
   place is one of pages, log, job, tail, instancelog, blob, meta
 
@@ -78,7 +80,7 @@ EXAMPLES
   weir store backup /backup/weir-$(date +%F).sqlite
 
 JSON
-  {\"file\":…,\"bytes\":N,\"epoch\":…,\"seq\":N}
+  {\"file\":…,\"bytes\":N,\"epoch\":…,\"seq\":N,\"errors\":[…]}
 
 EXIT STATUS
   0  copied and synced
@@ -106,7 +108,7 @@ EXAMPLES
 
 JSON
   {\"file\":…,\"kept\":…,\"epoch\":…,\"new_epoch\":bool,\"seq\":N,\"floor\":N,\"jobs\":N,
-   \"lost_jobs\":[{\"id\":ID,\"why\":…}…],\"lost_entries\":[[FIRST,LAST]…]}
+   \"lost_jobs\":[{\"id\":ID,\"why\":…}…],\"lost_entries\":[[FIRST,LAST]…],\"errors\":[…]}
 
 EXIT STATUS
   0  recovered, nothing is lost
@@ -126,6 +128,16 @@ impl StoreCommand {
             Self::Check(_) => "store check",
             Self::Backup(_) => "store backup",
             Self::Recover(_) => "store recover",
+        }
+    }
+
+    /// True if one JSON document is asked for.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Check(args) => args.which.json,
+            Self::Backup(args) => args.which.json,
+            Self::Recover(args) => args.which.json,
         }
     }
 
@@ -213,15 +225,15 @@ fn check(args: &Check) -> anyhow::Result<()> {
             .iter()
             .map(|one| match one.job {
                 Some(id) => json!({"place": one.place, "id": id, "what": one.what}),
-                None => json!({"place": one.place, "what": one.what}),
+                None => json!({"place": one.place, "id": null, "what": one.what}),
             })
             .collect();
         let document = json!({
             "file": file, "sound": report.problems.is_empty(), "epoch": report.epoch, "schema": report.schema,
             "seq": report.newest_seq.0, "floor": report.floor.0, "entries": report.entries, "jobs": report.jobs,
-            "active": report.active, "set_aside": report.set_aside(), "problems": problems, "more": report.more,
+            "active": report.active, "set_aside": report.set_aside(), "problems": problems, "more": report.more, "errors": [],
         });
-        writeln!(out, "{document}")?;
+        document::print(&document)?;
     } else {
         writeln!(
             out,
@@ -276,8 +288,8 @@ fn backup(args: &Backup) -> anyhow::Result<()> {
     let copied = store::backup(&file, &args.to)?;
     let mut out = output::stdout();
     if args.which.json {
-        let document = json!({"file": args.to, "bytes": copied.bytes, "epoch": copied.epoch, "seq": copied.newest_seq.0});
-        writeln!(out, "{document}")?;
+        let document = json!({"file": args.to, "bytes": copied.bytes, "epoch": copied.epoch, "seq": copied.newest_seq.0, "errors": []});
+        document::print(&document)?;
     } else {
         writeln!(
             out,
@@ -311,9 +323,9 @@ fn recover(args: &Recover) -> anyhow::Result<()> {
             .collect();
         let document = json!({
             "file": file, "kept": done.kept, "epoch": done.epoch, "new_epoch": done.new_epoch, "seq": done.newest_seq.0,
-            "floor": done.floor.0, "jobs": done.jobs, "lost_jobs": lost_jobs, "lost_entries": lost_entries,
+            "floor": done.floor.0, "jobs": done.jobs, "lost_jobs": lost_jobs, "lost_entries": lost_entries, "errors": [],
         });
-        writeln!(out, "{document}")?;
+        document::print(&document)?;
     } else {
         say(&mut out, &file, &done)?;
     }

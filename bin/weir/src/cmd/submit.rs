@@ -2,7 +2,8 @@
 
 use crate::attach::{self, Options};
 use crate::connect::{self, CallError, Pending, Session};
-use crate::failure::{Exit, usage};
+use crate::document;
+use crate::failure::{self, Exit, usage};
 use crate::jobspec::build::{self, Surroundings};
 use crate::jobspec::options::JobOptions;
 use crate::jobspec::sign;
@@ -47,15 +48,16 @@ KEYS
   The first submission under a key makes the job; each one after it prints the id of that job and
   makes none, for as long as the job is not purged: also when the first answer was lost, and after
   a restart of anything. So a script may simply submit again. Keys are each user's own. Compared
-  are the command, its directory, its options and the limits of your shell (ulimit), not the
-  environment, urgency and flags; another one is refused.
+  are the command, its directory and its options, but not the environment, limits (ulimit),
+  urgency and flags; another one is refused. 'weir info ID' shows a job's key.
 
 ENVIRONMENT RULES (--env, in the order given)
   -PATTERN    removes variables       PATTERN     takes them from here again
   VAR=VALUE   sets one; $VAR works    ^FILE       rules from a file
 
-JSON (--json: a line for each job)
-  {\"id\":…,\"f58\":…,\"seq\":…,\"known\":bool}       known: it was there already, under this key
+JSON (--json: a line for each job, in order, those refused among them)
+  {\"id\":N|null,\"f58\":…|null,\"seq\":N|null,\"known\":bool|null,\"errnum\":N|null,\"error\":…|null}
+  known: it was there already, under this key. When nothing can be submitted, one line says why.
 
 EXIT STATUS
   0  every job was submitted, or known (with --wait or --watch: and all succeeded)
@@ -116,6 +118,20 @@ fn key(text: &str) -> Result<String, String> {
 /// # Errors
 /// A wrong option, no instance, or a refusal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let done = submit(args);
+    if let (true, Err(error)) = (args.json, &done)
+        && error.downcast_ref::<Exit>().is_none()
+        && !failure::is_broken_pipe(error)
+    {
+        let text = failure::text(error);
+        let mut out = output::stdout();
+        writeln!(out, "{}", unsubmitted(document::errnum(error), &text))?;
+        out.flush()?;
+    }
+    done
+}
+
+fn submit(args: &Args) -> anyhow::Result<()> {
     // Nobody is there to end its input: a job that reads until the end would never see it.
     let around = Surroundings {
         input: Some("/dev/null".to_owned()),
@@ -249,7 +265,8 @@ async fn submit_all(
                 lost_in_a_row = 0;
                 if args.json {
                     let id = response.id;
-                    let line = json!({"id": id, "f58": id.to_string(), "seq": response.seq, "known": response.known});
+                    let line = json!({"id": id, "f58": id.to_string(), "seq": response.seq, "known": response.known,
+                                      "errnum": null, "error": null});
                     writeln!(out, "{line}")?;
                 } else if !args.quiet {
                     writeln!(out, "{}", ids::show(response.id))?;
@@ -270,7 +287,13 @@ async fn submit_all(
                     copies.count()
                 )));
             }
-            Err(error) => refusals.push(error),
+            Err(error) => {
+                if args.json {
+                    let text = refusal(args, &error);
+                    writeln!(out, "{}", unsubmitted(document::errnum_of(&error), &text))?;
+                }
+                refusals.push(error);
+            }
         }
         if let Some(bar) = &bar {
             bar.inc(1);
@@ -281,8 +304,10 @@ async fn submit_all(
         bar.finish_and_clear();
     }
     if let Some(first) = refusals.first() {
+        let first = refusal(args, first);
         if copies.count() == 1 {
-            anyhow::bail!("{first}");
+            complain(&format!("submit: {first}"));
+            return Err(Exit(1).into());
         }
         complain(&format!(
             "submit: {} of {} jobs were refused; the first: {first}",
@@ -291,6 +316,31 @@ async fn submit_all(
         ));
     }
     Ok((ids, refusals.len()))
+}
+
+/// The line of a job that was not submitted.
+fn unsubmitted(errnum: Option<u32>, text: &str) -> Value {
+    json!({"id": null, "f58": null, "seq": null, "known": null, "errnum": errnum, "error": text})
+}
+
+/// What a refusal means to who typed these options.
+pub(crate) fn refusal_text(options: &JobOptions, error: &CallError) -> String {
+    match (&options.queue, error) {
+        // The instance speaks of a queue as Flux does.
+        (
+            Some(queue),
+            CallError::Refused {
+                text: Some(text), ..
+            },
+        ) if text.starts_with("Invalid queue") => format!(
+            "there is no queue '{queue}' ('weir queue status' lists those there are; without names there is one, and -q is not needed)"
+        ),
+        (_, error) => error.to_string(),
+    }
+}
+
+fn refusal(args: &Args, error: &CallError) -> String {
+    refusal_text(&args.job, error)
 }
 
 /// Sends one submission.

@@ -5,7 +5,8 @@
 //!        ├─ held ─▶ refused, naming it
 //!        └─ free ─▶ daemons of one that was killed are still ending ─▶ wait │ 10 s ─▶ ours
 //! ```
-//! The kernel drops the lock with the process. The file holds `PID`, or `PID stopping`: for messages, and to know whether waiting helps.
+//! The kernel drops the lock with the process. The file holds `PID`, or `PID stopping [shutdown [left]]`: for messages, and to know whether
+//! waiting helps. The words stay when the process has ended: who was connected reads there that the instance was shut down.
 //! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never taken. What either file says is believed
 //! only while its lock is held: a copy of a directory names the processes of the one that it was copied from.
 
@@ -79,7 +80,7 @@ impl Claim {
                 tokio::time::sleep(LOOK_EVERY).await;
                 continue;
             }
-            if !keeper.stopping || !wait(&|| keeper.to_string()).await {
+            if keeper.ending.is_none() || !wait(&|| keeper.to_string()).await {
                 bail!(keeper.refuses(statedir));
             }
         }
@@ -99,9 +100,33 @@ impl Claim {
     }
 
     /// From here on it is worth waiting for us.
-    pub fn stopping(&mut self) {
-        note(&mut self.file, " stopping");
+    pub fn stopping(&mut self, why: Ending) {
+        note(
+            &mut self.file,
+            match why {
+                Ending::Stopped => " stopping",
+                Ending::ShutDown => " stopping shutdown",
+                Ending::Left => " stopping shutdown left",
+            },
+        );
     }
+}
+
+/// Why an instance ends, or has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Its `weir start` was told to stop.
+    Stopped,
+    /// It was shut down.
+    ShutDown,
+    /// It was shut down, and the command of its `weir start CMD` goes on without it.
+    Left,
+}
+
+/// Why the last instance on this directory ends or has ended, by the word of its supervisor; `None` if it does not, or did not say.
+#[must_use]
+pub fn ending(statedir: &Path) -> Option<Ending> {
+    Keeper::read(&mut File::open(statedir.join(FILE_NAME)).ok()?).ending
 }
 
 /// A courtesy: a full disk must keep nobody from starting.
@@ -116,7 +141,7 @@ fn note(file: &mut File, word: &str) {
 /// Who holds the lock, by its own word.
 struct Keeper {
     pid: Option<u32>,
-    stopping: bool,
+    ending: Option<Ending>,
 }
 
 impl Keeper {
@@ -129,7 +154,12 @@ impl Keeper {
         let mut words = text.split_whitespace();
         Self {
             pid: words.next().and_then(|word| word.parse().ok()),
-            stopping: words.next() == Some("stopping"),
+            ending: match (words.next(), words.next(), words.next()) {
+                (Some("stopping"), None, _) => Some(Ending::Stopped),
+                (Some("stopping"), Some("shutdown"), None) => Some(Ending::ShutDown),
+                (Some("stopping"), Some("shutdown"), Some(_)) => Some(Ending::Left),
+                _ => None,
+            },
         }
     }
 
@@ -142,7 +172,7 @@ impl Keeper {
             (_, None) => "another weir start".to_owned(),
         };
         let stop = match self.pid {
-            Some(pid) if self.stopping => format!("it does not end: kill -KILL {pid}"),
+            Some(pid) if self.ending.is_some() => format!("it does not end: kill -KILL {pid}"),
             Some(pid) => format!("stop that first: kill {pid}"),
             None => "stop that first".to_owned(),
         };
@@ -286,7 +316,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         block_on(async {
             let mut held = Claim::take(dir.path()).await.unwrap();
-            held.stopping();
+            for why in [Ending::Stopped, Ending::ShutDown, Ending::Left] {
+                held.stopping(why);
+                assert_eq!(ending(dir.path()), Some(why));
+            }
             let release = async {
                 tokio::task::yield_now().await;
                 drop(held);

@@ -16,12 +16,14 @@
 
 pub mod claim;
 pub mod daemon;
+pub mod http;
 pub mod layout;
 pub mod processes;
 pub mod ready;
 pub mod report;
 
 use crate::backoff::Backoff;
+use crate::failure;
 use daemon::Daemon;
 use protocol::shutdown::STATUS_SHUT_DOWN;
 use report::{Ends, Report};
@@ -100,6 +102,14 @@ impl Supervisor {
             Some(report) => report,
             // Cannot be: we hold a sender. Nothing happens any more, then.
             None => std::future::pending().await,
+        }
+    }
+
+    /// Tells the daemons to stop and does not wait for it: [`Self::stop`] does.
+    pub fn begin_stop(&self) {
+        for kept in &self.kept {
+            kept.order
+                .send_modify(|order| *order = Order::Stop.max(*order));
         }
     }
 
@@ -187,7 +197,7 @@ async fn keep(
         let started = Instant::now();
         let end = match daemon.spawn() {
             Err(error) => End::Refused {
-                said: format!("{error:#}"),
+                said: failure::text(&error),
             },
             Ok((mut child, from)) => {
                 process.send_replace(child.id().unwrap_or(0));

@@ -2,7 +2,7 @@
 //!
 //! Their end is seen through a pidfd: an id that is used again is not mistaken for them, and nobody needs to have waited for them.
 
-use super::claim;
+use super::claim::{self, Ending};
 use crate::connect::Session;
 use crate::uri::Place;
 use crate::when;
@@ -47,9 +47,10 @@ impl Process {
         }
     }
 
-    async fn end(self, within: Duration) -> anyhow::Result<()> {
+    /// Until it has ended, or need not.
+    async fn end(self, within: Duration, spared: impl Fn() -> bool) -> anyhow::Result<()> {
         let started = Instant::now();
-        while !self.has_ended()? {
+        while !self.has_ended()? && !spared() {
             if started.elapsed() >= within {
                 bail!(
                     "{}, process {}, has not ended after {}: see its log in the state directory, or kill -KILL {}",
@@ -129,8 +130,13 @@ impl Processes {
     /// # Errors
     /// One does not; the text names it.
     pub async fn end(self) -> anyhow::Result<()> {
-        for process in [self.manager, self.supervisor].into_iter().flatten() {
-            process.end(END_WITHIN).await?;
+        if let Some(manager) = self.manager {
+            manager.end(END_WITHIN, || false).await?;
+        }
+        if let Some(supervisor) = self.supervisor {
+            // One that runs a command ends with that; it may be what waits here.
+            let left = || claim::ending(&self.statedir) == Some(Ending::Left);
+            supervisor.end(END_WITHIN, left).await?;
         }
         Ok(())
     }

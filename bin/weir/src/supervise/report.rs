@@ -96,7 +96,7 @@ impl Report {
                 when::human(ends.within.as_secs_f64()),
                 ends.log.display()
             ),
-            Self::ShutDown => bail!("the instance was shut down"),
+            Self::ShutDown => bail!("the instance was shut down before it was ready"),
         }
     }
 }

@@ -112,7 +112,7 @@ fn a15_json_is_one_document_with_an_array_whatever_the_count() {
             ),
             (0, &json!("no such job 99 (ƒ2i)"))
         );
-        let bad = document(&[command, "abc", "1234", "--json"], 1);
+        let bad = document(&[command, "abc", "1234", "--json"], 2);
         assert_eq!(
             (&bad["errors"][0]["id"], &bad["jobs"][0]["id"]),
             (&Value::Null, &json!(1234))
@@ -120,14 +120,14 @@ fn a15_json_is_one_document_with_an_array_whatever_the_count() {
         assert_eq!(bad["errors"][0]["text"], json!("abc"));
         assert_eq!(
             unknown["errors"][0],
-            json!({"id": 99, "f58": "ƒ2i", "text": "99", "error": "no such job 99 (ƒ2i)"})
+            json!({"id": 99, "f58": "ƒ2i", "text": "99", "errnum": null, "error": "no such job 99 (ƒ2i)"})
         );
     }
     let none = Fake::start(|_, _| Answer::Stream(Vec::new()));
     let ran = run(&mut at(&none, ["jobs", "--json"]));
     assert_eq!(
         ran.succeeds(),
-        "{\"jobs\":[],\"errors\":[],\"stale\":null}\n"
+        "{\"jobs\":[],\"errors\":[],\"stale\":null,\"queues\":null}\n"
     );
 }
 

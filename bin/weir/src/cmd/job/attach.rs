@@ -17,6 +17,7 @@ EXAMPLES
 EXIT STATUS
   N    the job's: its exit code, or 128 + the signal that ended it
   1    no instance, no such job, or it ended without having run
+  75   the instance was shut down meanwhile
   130  ctrl-C a third time
   141  the reader of standard output went away")]
 pub struct Args {

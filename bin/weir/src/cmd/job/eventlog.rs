@@ -3,6 +3,7 @@
 use super::wait_event::log_path;
 use crate::attach::Followed;
 use crate::connect::{self, CallError, Session};
+use crate::document;
 use crate::each;
 use crate::eventtext::{EventText, LogEvent, Times};
 use crate::ids;
@@ -28,7 +29,8 @@ EXAMPLES
 EXIT STATUS
   0  printed
   1  no such job, no such log, no right to it, or no instance
-  2  the command line is wrong")]
+  2  the command line is wrong
+  75  with --follow: the instance was shut down meanwhile")]
 pub struct Args {
     /// The job
     #[arg(value_name = "ID")]
@@ -44,7 +46,7 @@ pub struct Args {
 
     /// Print events as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// How times are printed
     #[arg(short = 'T', long, value_name = "FORM", default_value = "raw")]
@@ -87,6 +89,7 @@ struct Printer {
 impl Printer {
     fn print(&mut self, out: &mut output::Out, line: &str) -> anyhow::Result<()> {
         if self.json {
+            document::printed();
             writeln!(out, "{}", line.trim_end_matches('\n'))?;
         } else {
             let mut shown = String::new();

@@ -12,13 +12,14 @@ const FLAG_CURRENT: u32 = 2;
 
 /// Print what is stored of a job
 ///
-/// Keys are eventlog, jobspec, R, J, and paths such as guest.exec.eventlog and guest.output. The jobspec comes without the
+/// Keys are eventlog, jobspec, R, J, key (of 'weir submit --key'), and paths such as guest.exec.eventlog and guest.output. The jobspec comes without the
 /// environment; --original decodes what was submitted, environment and all.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
   weir job info ƒCdza1gs jobspec | jq .tasks
   weir job info ƒCdza1gs R
+  weir job info ƒCdza1gs key
   weir job info --original ƒCdza1gs jobspec | jq .attributes.system.environment
 
 EXIT STATUS
@@ -71,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .await;
         answer.map_err(|error| match &error {
             CallError::Refused { errnum: errno::ENOENT, text: Some(text), .. } if text != "invalid job id" => {
-                anyhow::anyhow!("{}: {text}; keys are eventlog, jobspec, R, J, guest.exec.eventlog, guest.output", ids::show(id))
+                anyhow::anyhow!("{}: {text}; keys are eventlog, jobspec, R, J, key, guest.exec.eventlog, guest.output", ids::show(id))
             }
             CallError::Refused { .. } => anyhow::anyhow!("{}", each::refusal(id, &error)),
             _ => error.into(),

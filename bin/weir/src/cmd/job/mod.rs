@@ -56,6 +56,19 @@ impl JobCommand {
         }
     }
 
+    /// True if one JSON document is asked for.
+    #[must_use]
+    pub fn json(&self) -> bool {
+        match self {
+            Self::Priority(args) => args.json,
+            Self::Wait(args) => args.json,
+            Self::Purge(args) => args.json,
+            Self::WaitEvent(args) => args.json,
+            Self::Eventlog(args) => args.json,
+            _ => false,
+        }
+    }
+
     /// Runs it.
     ///
     /// # Errors

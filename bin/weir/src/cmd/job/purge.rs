@@ -1,7 +1,9 @@
 //! `weir job purge`: jobs that ended are forgotten, with their output. Shows first; `--force` does it.
 
 use crate::connect::{self, CallError, Session};
+use crate::document;
 use crate::failure::{Exit, usage};
+use crate::ids::Problem;
 use crate::output::{self, complain};
 use crate::{each, ids, when};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -65,10 +67,10 @@ pub struct Args {
     #[arg(long)]
     force: bool,
 
-    /// One JSON document: {"force","count","jobs":[{"id","f58"}…],"errors":[{"id","f58","errnum","error"}…],"inactive","seq"}; without
+    /// One JSON document: {"force","count","jobs":[{"id","f58"}…],"errors":[…],"inactive","seq"}; without
     /// --force 'jobs' are the first hundred
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl Args {
@@ -250,9 +252,9 @@ async fn one(session: &Session, id: JobId, force: bool, purged: &mut Purged) -> 
 
 fn show(args: &Args, purged: &Purged) -> anyhow::Result<()> {
     let named = |id: &JobId| json!({"id": id, "f58": id.to_string()});
-    let mut errors: Vec<Value> = Vec::new();
+    let mut errors = Vec::new();
     for (id, errnum, text) in &purged.errors {
-        errors.push(json!({"id": id, "f58": id.to_string(), "errnum": errnum, "error": text}));
+        errors.push(Problem::refused(*id, *errnum, text.to_string()));
         let line = if each::is_unknown(*errnum, Some(text)) {
             ids::unknown(*id)
         } else {
@@ -263,11 +265,9 @@ fn show(args: &Args, purged: &Purged) -> anyhow::Result<()> {
     let mut out = output::stdout();
     if args.json {
         let jobs: Vec<Value> = purged.jobs.iter().map(named).collect();
-        writeln!(
-            out,
-            "{}",
-            json!({"force": args.force, "count": purged.count, "jobs": jobs, "errors": errors,
-                   "inactive": purged.inactive, "seq": purged.seq})
+        document::print(
+            &json!({"force": args.force, "count": purged.count, "jobs": jobs, "errors": errors,
+                    "inactive": purged.inactive, "seq": purged.seq}),
         )?;
     } else if args.force {
         if purged.count > 0 || errors.is_empty() {

@@ -17,7 +17,8 @@ EXIT STATUS
   0  all succeeded
   N  the highest status among them: exit code, 128 + signal, 1 for a job that never ran
   1  no instance, or no such job
-  2  the command line is wrong")]
+  2  the command line is wrong
+  75  the instance was shut down meanwhile")]
 pub struct Args {
     /// Jobs, in any spelling; '-' reads them from standard input
     #[arg(value_name = "ID", required = true)]

@@ -1,8 +1,10 @@
 //! `weir job priority` (also `weir job urgency`): any number of jobs in one request, one commit, one reordering.
 
 use crate::connect::{self, Session};
+use crate::document;
 use crate::each;
 use crate::failure::{Exit, usage};
+use crate::ids::Problem;
 use crate::jobspec::options::urgency;
 use crate::output::{self, complain};
 use crate::{connect::CallError, ids};
@@ -38,9 +40,9 @@ pub struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// One JSON document: {"seq":…,"changed":[{"id","f58","old_urgency","urgency"}…],"errors":[{"id","f58","errnum","error"}…]}
+    /// One JSON document: {"seq":…,"changed":[{"id","f58","old_urgency","urgency"}…],"errors":[…]}
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Changes urgencies.
@@ -123,9 +125,7 @@ fn show(args: &Args, value: Urgency, answer: &PriorityResponse) -> anyhow::Resul
                 }
             }
             PriorityResult::Refused { id, errnum, text } => {
-                errors.push(
-                    json!({"id": id, "f58": id.to_string(), "errnum": errnum, "error": text}),
-                );
+                errors.push(Problem::refused(*id, *errnum, text.to_string()));
                 let line = if each::is_unknown(*errnum, Some(text)) {
                     ids::unknown(*id)
                 } else {
@@ -137,11 +137,7 @@ fn show(args: &Args, value: Urgency, answer: &PriorityResponse) -> anyhow::Resul
     }
     let failed = !errors.is_empty();
     if args.json {
-        writeln!(
-            out,
-            "{}",
-            json!({"seq": answer.seq, "changed": changed, "errors": errors})
-        )?;
+        document::print(&json!({"seq": answer.seq, "changed": changed, "errors": errors}))?;
     }
     out.flush()?;
     if failed { Err(Exit(1).into()) } else { Ok(()) }

@@ -1,16 +1,20 @@
 //! `weir wait` and `weir job wait`: until jobs have ended, and how they did.
 
 use crate::connect::{self, CallError, Session};
+use crate::document;
 use crate::failure::{Exit, usage};
+use crate::ids::Problem;
+use crate::limit::STATUS_TIMEOUT;
 use crate::listing::{self, Question};
 use crate::outcome::{self, Outcome};
 use crate::output::{self, complain};
-use crate::{ids, limit, outage, users, when};
-use job::{JobId, StateSet};
+use crate::{ids, limit, outage, query, users, when};
+use job::{JobId, State, StateSet};
 use protocol::job_manager::WaitRequest;
 use serde::Deserialize;
 use serde_json::json;
 use std::io::Write as _;
+use std::time::Duration;
 use wire::errno;
 
 /// Wait until jobs have ended; fail if one did not succeed, and say which and why
@@ -28,13 +32,15 @@ EXAMPLES
 
 JSON
   {\"jobs\":[…],\"failed\":[{\"id\",\"f58\",\"name\",\"result\",\"returncode\",\"reason\"}…],
-    \"errors\":[{\"id\",\"f58\",\"text\",\"error\"}…]}
+    \"errors\":[{\"id\",\"f58\",\"text\",\"errnum\",\"error\"}…]}
+  One document, whatever happens; when --timeout passed, errors name those that have not ended.
 
 EXIT STATUS
   0  all have ended and succeeded
   1  some did not succeed (each has its line), no such job, no job matches --queue or --name,
      no waitable job left, or no instance
   2  the command line is wrong
+  75  the instance was shut down meanwhile
   124  --timeout passed first")]
 pub struct Args {
     /// Jobs, in any spelling; '-' reads them from standard input
@@ -71,11 +77,13 @@ pub struct Args {
 
     /// One JSON document
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Requests on their way at a time.
 const IN_FLIGHT_MAX: usize = 1024;
+/// How long the last look may take, when the time to wait is over.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Deserialize)]
 struct WaitAnswer {
@@ -87,27 +95,91 @@ struct WaitAnswer {
 /// # Errors
 /// A wrong id, no instance, or jobs that did not succeed.
 pub fn run(args: &Args, command: &str) -> anyhow::Result<()> {
-    let jobs = if args.ids.is_empty() {
-        Vec::new()
-    } else {
-        ids::parse_all(&args.ids)?
-    };
-    let waiting = async {
-        if !jobs.is_empty() {
-            let session = Session::open().await?;
-            let outcomes = outcome::wait_all(&session, &jobs).await?;
-            consume(&jobs).await?;
-            return Ok(outcomes);
+    let mut found = Found::default();
+    if !args.ids.is_empty() {
+        found.jobs = ids::parse_all(&args.ids)?;
+    }
+    let waited = connect::block_on(async {
+        let waiting = wait(args, &mut found);
+        let waited = limit::within(args.timeout, waiting, |after| {
+            format!("{command}: not all have ended after {after}")
+        })
+        .await;
+        let late = waited.as_ref().err().is_some_and(is_late);
+        if late && args.json {
+            found.look().await;
         }
-        if args.active || !args.queue.is_empty() || !args.name.is_empty() {
-            return matching(args).await;
+        waited
+    });
+    let after = when::human(args.timeout.unwrap_or_default());
+    match waited {
+        // What is known is in the document all the same.
+        Err(error) if args.json && is_late(&error) => {
+            let late = found.jobs.iter().filter(|id| !found.has(**id));
+            let problems = late.map(|id| Problem::of(*id, format!("has not ended after {after}")));
+            let mut problems: Vec<Problem> = problems.collect();
+            if problems.is_empty() {
+                problems.push(Problem::of_all(
+                    None,
+                    format!("no waitable job has ended after {after}"),
+                ));
+            }
+            document(&found.outcomes, problems)?;
+            Err(Exit(STATUS_TIMEOUT).into())
         }
-        waitable(args).await
-    };
-    let outcomes = connect::block_on(limit::within(args.timeout, waiting, |after| {
-        format!("{command}: not all have ended after {after}")
-    }))?;
-    show(args, command, &outcomes)
+        Err(error) => Err(error),
+        Ok(()) => show(args, command, &found.outcomes),
+    }
+}
+
+fn is_late(error: &anyhow::Error) -> bool {
+    let exit = error.downcast_ref::<Exit>();
+    exit.is_some_and(|exit| exit.0 == STATUS_TIMEOUT)
+}
+
+/// The jobs that are waited for, and what became of them so far.
+#[derive(Default)]
+struct Found {
+    jobs: Vec<JobId>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Found {
+    fn has(&self, id: JobId) -> bool {
+        self.outcomes.iter().any(|outcome| outcome.id() == id)
+    }
+
+    /// Those that have ended though an earlier one has not.
+    async fn look(&mut self) {
+        let left: Vec<JobId> = self
+            .jobs
+            .iter()
+            .skip(self.outcomes.len())
+            .copied()
+            .collect();
+        let rows = listing::by_id(&left, &outcome::ATTRIBUTES, false);
+        let Ok(Ok((rows, None))) = tokio::time::timeout(LOOK_WITHIN, rows).await else {
+            return;
+        };
+        let ended = rows
+            .into_iter()
+            .flatten()
+            .filter(|row| row.state() == Some(State::Inactive));
+        self.outcomes
+            .extend(ended.map(|row| Outcome::Ended(Box::new(row))));
+    }
+}
+
+async fn wait(args: &Args, found: &mut Found) -> anyhow::Result<()> {
+    if !found.jobs.is_empty() {
+        let session = Session::open().await?;
+        outcome::wait_into(&session, &found.jobs, &mut found.outcomes).await?;
+        return consume(&found.jobs).await;
+    }
+    if args.active || !args.queue.is_empty() || !args.name.is_empty() {
+        return matching(args, found).await;
+    }
+    waitable(args, found).await
 }
 
 /// Takes the results of those that are waitable, so that a later wait for any does not give them again. The others have none to
@@ -136,13 +208,18 @@ async fn consume(jobs: &[JobId]) -> anyhow::Result<()> {
     .await
 }
 
-async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+async fn matching(args: &Args, found: &mut Found) -> anyhow::Result<()> {
     let since = match &args.since {
         Some(text) => {
             when::instant(text, when::now()).map_err(|error| usage(format!("--since: {error}")))?
         }
         None => 0.0,
     };
+    for name in args.name.iter().filter(|name| query::has_pattern(name)) {
+        complain(&format!(
+            "wait: --name={name}: there are no patterns, a name is compared whole"
+        ));
+    }
     let mut clauses = vec![json!({"userid": [users::me()]})];
     if !args.queue.is_empty() {
         clauses.push(json!({"queue": args.queue}));
@@ -163,30 +240,28 @@ async fn matching(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         constraint: json!({"and": clauses}),
     };
     let mut answer = listing::ask(&question, true).await?;
-    let mut jobs = Vec::new();
     loop {
         let rows = answer.rows().await?;
         if rows.is_empty() {
             break;
         }
-        jobs.extend(rows.iter().map(crate::row::Row::job_id));
+        found.jobs.extend(rows.iter().map(crate::row::Row::job_id));
     }
     // A name that is mistyped must not look like jobs that ended well.
-    if jobs.is_empty() && !(args.queue.is_empty() && args.name.is_empty()) {
+    if found.jobs.is_empty() && !(args.queue.is_empty() && args.name.is_empty()) {
         anyhow::bail!("no job matches; 'weir jobs -a' lists yours");
     }
-    outcome::wait_all(answer.session(), &jobs).await
+    outcome::wait_into(answer.session(), &found.jobs, &mut found.outcomes).await
 }
 
-async fn waitable(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+async fn waitable(args: &Args, found: &mut Found) -> anyhow::Result<()> {
     let session = Session::open().await?;
-    let mut taken = Vec::new();
     loop {
         match session
             .call_patiently::<_, WaitAnswer>("job-manager.wait", &json!({"id": -1}))
             .await
         {
-            Ok(answer) => taken.push(answer.id),
+            Ok(answer) => found.jobs.push(answer.id),
             Err(CallError::Refused {
                 errnum: errno::ECHILD,
                 ..
@@ -205,32 +280,35 @@ async fn waitable(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             break;
         }
     }
-    outcome::wait_all(&session, &taken).await
+    outcome::wait_into(&session, &found.jobs, &mut found.outcomes).await
+}
+
+/// The document: what ended and how, and what is wrong with the others.
+fn document(outcomes: &[Outcome], problems: Vec<Problem>) -> anyhow::Result<()> {
+    let (mut jobs, mut failed, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome.json() {
+            Ok(row) => {
+                if !outcome.success() {
+                    let reason = outcome.reason();
+                    failed.push(
+                        json!({"id": row.id, "f58": row.f58, "name": row.name, "result": row.result,
+                                       "returncode": row.returncode, "reason": reason}),
+                    );
+                }
+                jobs.push(row);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.extend(problems);
+    document::print(&json!({"jobs": jobs, "failed": failed, "errors": errors}))
 }
 
 fn show(args: &Args, command: &str, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let mut out = output::stdout();
     if args.json {
-        let (mut jobs, mut failed, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-        for outcome in outcomes {
-            match outcome.json() {
-                Ok(row) => {
-                    if !outcome.success() {
-                        let reason = outcome.reason();
-                        failed.push(json!({"id": row.id, "f58": row.f58, "name": row.name, "result": row.result,
-                                           "returncode": row.returncode, "reason": reason}));
-                    }
-                    jobs.push(row);
-                }
-                Err(error) => errors.push(error),
-            }
-        }
-        serde_json::to_writer(
-            &mut out,
-            &json!({"jobs": jobs, "failed": failed, "errors": errors}),
-        )
-        .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        document(outcomes, Vec::new())?;
     }
     for outcome in outcomes {
         match outcome.reason() {

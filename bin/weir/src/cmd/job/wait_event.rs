@@ -3,6 +3,7 @@
 use super::eventlog::refusal;
 use crate::attach::Followed;
 use crate::connect::{self, Session};
+use crate::document;
 use crate::eventtext::{EventText, LogEvent, Times};
 use crate::failure::usage;
 use crate::output;
@@ -27,6 +28,7 @@ EXIT STATUS
   0    it happened
   1    the job ended without it, no such job, or no instance
   2    the command line is wrong
+  75   the instance was shut down meanwhile
   124  --timeout passed first")]
 pub struct Args {
     /// The job
@@ -63,7 +65,7 @@ pub struct Args {
 
     /// Print events as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// How times are printed
     #[arg(short = 'T', long, value_name = "FORM", default_value = "raw")]
@@ -132,6 +134,7 @@ async fn wait(args: &Args, id: JobId, condition: Option<(String, Value)>) -> any
         if !args.quiet && (args.verbose || left == 0) {
             let mut out = output::stdout();
             if args.json {
+                document::printed();
                 write!(out, "{line}")?;
             } else {
                 let mut shown = String::new();
