@@ -15,7 +15,12 @@
 //! ```
 //! An allocation that is complete, failed or lost by an `alloc-status` stays so.
 
-use job::{AllocStatus, AllocView, Job, Timestamp, allocs};
+use std::collections::HashMap;
+
+use job::{
+    AllocStatus, Job, Timestamp,
+    allocs::{self, Reason},
+};
 
 use crate::{
     nodes::{NodeIx, Nodes},
@@ -94,16 +99,70 @@ pub struct Alloc<'a> {
 #[derive(Debug, Clone)]
 struct Segment<'a> {
     run: Run,
-    view: AllocView<'a>,
-    /// In words, once for all of them.
-    reason: Option<Box<str>>,
+    status: AllocStatus,
+    desired_stop: bool,
+    wait_status: Option<i32>,
+    reason: Words<'a>,
     modified: Stamp,
+}
+
+/// Why something is so.
+#[derive(Debug, Clone, Copy)]
+enum Words<'a> {
+    None,
+    /// As an entry has it.
+    Said(&'a str),
+    /// Made here: which of [`Texts`].
+    Made(u32),
+}
+
+/// Reasons in words, each made once.
+#[derive(Debug, Clone, Default)]
+struct Texts<'a> {
+    made: Vec<Box<str>>,
+    /// Those of wait statuses, of which there can be many.
+    ended: HashMap<i32, u32>,
+    /// All others.
+    others: Vec<(Reason<'a>, u32)>,
+}
+
+impl<'a> Texts<'a> {
+    fn words(&mut self, reason: Option<Reason<'a>>) -> Words<'a> {
+        let number = match reason {
+            None => return Words::None,
+            Some(Reason::Said(text)) => return Words::Said(text),
+            Some(Reason::Ended(status)) => match self.ended.get(&status.0) {
+                Some(&number) => number,
+                None => {
+                    let number = self.make(Reason::Ended(status));
+                    self.ended.insert(status.0, number);
+                    number
+                }
+            },
+            // What the job's own entries imply, so of one kind.
+            Some(reason) => match self.others.iter().find(|(made, _)| *made == reason) {
+                Some((_, number)) => *number,
+                None => {
+                    let number = self.make(reason);
+                    self.others.push((reason, number));
+                    number
+                }
+            },
+        };
+        Words::Made(number)
+    }
+
+    fn make(&mut self, reason: Reason<'a>) -> u32 {
+        self.made.push(reason.to_string().into());
+        u32::try_from(self.made.len() - 1).unwrap_or(u32::MAX)
+    }
 }
 
 /// The allocations of one job, as they are now.
 #[derive(Debug, Clone)]
 pub struct Allocs<'a> {
     segments: Vec<Segment<'a>>,
+    texts: Texts<'a>,
     created: Stamp,
     len: usize,
 }
@@ -114,6 +173,7 @@ impl<'a> Allocs<'a> {
     pub fn of(record: &'a Record, _nodes: &Nodes) -> Self {
         let mut allocs = Self {
             segments: Vec::new(),
+            texts: Texts::default(),
             created: Stamp::default(),
             len: 0,
         };
@@ -126,21 +186,24 @@ impl<'a> Allocs<'a> {
 
     /// Cuts the runs where what was said of single allocations begins and ends.
     fn cut(&mut self, job: &'a Job, held: &Allocation) {
+        let Some(implied) = allocs::implied(job) else {
+            return;
+        };
         let said = job.allocs.as_deref();
+        self.segments
+            .reserve(held.runs.as_slice().len() + said.map_or(0, job::Allocs::len));
         let mut said = said.into_iter().flat_map(|said| said.runs()).peekable();
         for &run in held.runs.as_slice() {
             self.len += run.len as usize;
             let (mut from, end) = (run.rank, run.rank + run.len);
             while from < end {
                 while said.next_if(|(_, last, _)| *last < from).is_some() {}
-                let to = match said.peek() {
-                    Some((first, _, _)) if *first > from => (*first).min(end),
-                    Some((_, last, _)) => last.saturating_add(1).min(end),
-                    None => end,
+                let (to, here) = match said.peek() {
+                    Some((first, _, _)) if *first > from => ((*first).min(end), None),
+                    Some((_, last, said)) => (last.saturating_add(1).min(end), Some(*said)),
+                    None => (end, None),
                 };
-                let Some(view) = allocs::at(job, from) else {
-                    break;
-                };
+                let view = allocs::view(job, implied, here);
                 let modified = match view.said {
                     // What the job's own entries say of it may be newer: that it is to stop.
                     Some(said) if said.status.is_terminal() || said.seq.0 > held.modified.seq => {
@@ -157,8 +220,10 @@ impl<'a> Allocs<'a> {
                         node: NodeIx(run.node.0 + (from - run.rank)),
                         len: to - from,
                     },
-                    reason: view.reason.map(|reason| reason.to_string().into()),
-                    view,
+                    status: view.status,
+                    desired_stop: view.stop,
+                    wait_status: view.wait_status,
+                    reason: self.texts.words(view.reason),
                     modified,
                 });
                 from = to;
@@ -196,22 +261,21 @@ impl<'a> Allocs<'a> {
         (at < segment.run.len).then(|| self.at(segment, at))
     }
 
-    fn at(&self, segment: &'a Segment<'_>, at: u32) -> Alloc<'_> {
-        let Segment {
-            run,
-            view,
-            reason,
-            modified,
-        } = segment;
+    fn at<'s>(&'s self, segment: &'s Segment<'a>, at: u32) -> Alloc<'s> {
+        let made = |number| self.texts.made.get(number as usize);
         Alloc {
-            rank: run.rank + at,
-            node: NodeIx(run.node.0 + at),
-            status: view.status,
-            desired_stop: view.stop,
-            reason: reason.as_deref(),
-            wait_status: view.wait_status,
+            rank: segment.run.rank + at,
+            node: NodeIx(segment.run.node.0 + at),
+            status: segment.status,
+            desired_stop: segment.desired_stop,
+            reason: match segment.reason {
+                Words::None => None,
+                Words::Said(text) => Some(text),
+                Words::Made(number) => made(number).map(|text| &**text),
+            },
+            wait_status: segment.wait_status,
             created: self.created,
-            modified: *modified,
+            modified: segment.modified,
         }
     }
 }

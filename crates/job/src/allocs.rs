@@ -333,8 +333,14 @@ impl<'j> Iterator for Within<'j> {
     }
 }
 
-/// What counts: what was said, unless it is not terminal and the job is over.
-fn view<'j>(job: &'j JobFields, implied: AllocView<'j>, said: Option<&'j Said>) -> AllocView<'j> {
+/// An allocation of which `said` was said, if anything was, of a job whose own events imply `implied`. What counts is what was said,
+/// unless it is not terminal and the job is over.
+#[must_use]
+pub fn view<'j>(
+    job: &'j JobFields,
+    implied: AllocView<'j>,
+    said: Option<&'j Said>,
+) -> AllocView<'j> {
     let over = job.finish_status.is_some() || job.freed || job.state == State::Inactive;
     match said {
         Some(said) if said.status.is_terminal() || !over => AllocView {
