@@ -35,3 +35,6 @@ pub use watch::{Limits, Views};
 
 #[cfg(test)]
 pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ use super::{
     allocs::{Chunk, Chunks, NodeIds},
     row,
 };
+use crate::watch::page::Member;
 
 /// Up to this many allocations a row is one piece of text.
 const SMALL_ALLOCS_MAX: usize = 48;
@@ -223,6 +224,21 @@ impl Rows {
             self.take(oldest);
         }
         Some(row)
+    }
+
+    /// Notes what the rows of a page say that was not shown yet, unless they are very many, so that a change which changes nothing can be
+    /// told from others.
+    pub(crate) fn sign(&mut self, projection: &Projection, members: &mut [Member], shape: Shape) {
+        const ROWS_MAX: usize = 200;
+        if members.len() > ROWS_MAX {
+            return;
+        }
+        for member in members {
+            if member.sign == 0 {
+                let row = self.get(projection, member.id);
+                member.sign = row.map_or(0, |row| row.sign(shape));
+            }
+        }
     }
 
     fn take(&mut self, id: JobId) -> Option<Arc<Row>> {

@@ -17,7 +17,7 @@ use super::{
     group::{GroupId, Terms},
     log::ChangeLog,
     page::{Met, place},
-    view::{Held, Key, PageView, ViewId},
+    view::{Before, Held, Key, PageView, ViewId},
     views::{Views, index},
 };
 use crate::{answer::HttpError, statuses::rows::Rows};
@@ -80,6 +80,7 @@ impl Views {
         if changes.reset {
             return self.reset(projection);
         }
+        self.followed = projection.applied();
         if changes.is_empty() {
             return;
         }
@@ -108,10 +109,11 @@ impl Views {
                     continue;
                 };
                 let mut met = Ok(false);
+                let waited = !view.waiters.is_empty();
                 match &mut view.held {
                     Held::Body(held) => {
                         held.dirty = Some(held.dirty.unwrap_or(0).max(change.seq));
-                        if !view.waiters.is_empty() && !view.queued {
+                        if waited && !view.queued {
                             view.queued = true;
                             self.ready.push_back(id);
                         }
@@ -121,7 +123,8 @@ impl Views {
                             Some(terms) => memo
                                 .belongs(projection, held.group, &terms, jobs, at)
                                 .map(|belongs| {
-                                    apply(&mut self.rows, projection, held, change, belongs)
+                                    let rows = waited.then_some(&mut self.rows);
+                                    apply(rows, projection, held, change, belongs)
                                 }),
                             None => Ok(false),
                         };
@@ -185,7 +188,7 @@ impl Views {
             let mut failed = None;
             if let Held::Page(held) = &mut view.held {
                 for &(place, at) in places {
-                    if held.page.is_behind(place) {
+                    if held.page.leaves_out(place) {
                         break;
                     }
                     let Some(change) = jobs.get(at) else { continue };
@@ -275,6 +278,7 @@ impl Views {
     fn reset(&mut self, projection: &Projection) {
         self.note_life(projection);
         let seq = index(projection);
+        let followed = std::mem::replace(&mut self.followed, projection.applied());
         self.log.reset(projection.applied());
         self.rows.dirty_all();
         for id in 0..self.views.len() {
@@ -287,8 +291,10 @@ impl Views {
                     let shown = held.page.shown().to_vec();
                     let _members = held.page.clear();
                     // What was not yet compared stays what it is compared with.
-                    let old = held.before.take().map_or(shown, |(old, _)| old);
-                    held.before = Some((old, seq));
+                    held.before.get_or_insert(Before {
+                        members: shown,
+                        followed,
+                    });
                     held.drawn = None;
                     self.note_moves(id, held);
                 }
@@ -337,9 +343,10 @@ fn coalesce(projection: &Projection, changes: &[JobChange]) -> Vec<Change> {
     list
 }
 
-/// Brings a page up to date with one job it had, or lists; whether it shows something else now.
+/// Brings a page up to date with one job it had, or lists; whether it shows something else now. With `rows` a row that says the same
+/// as before is found out; without, it counts as changed.
 fn apply(
-    rows: &mut Rows,
+    rows: Option<&mut Rows>,
     projection: &Projection,
     held: &mut PageView,
     change: &Change,
@@ -352,7 +359,7 @@ fn apply(
     let found = [before, here]
         .into_iter()
         .flatten()
-        .find_map(|at| page.has(change.id, at).then_some(at))
+        .find(|at| page.has(change.id, *at))
         .map_or_else(
             // A list is asked about jobs it does not show; any other page has those it is asked about.
             || {
@@ -367,7 +374,11 @@ fn apply(
     match (found, now) {
         (Some(index), Some(at)) if page.members().get(index).is_some_and(|it| it.at == at) => {
             let old = page.members().get(index).map_or(0, |member| member.sign);
-            index < shown && row_changed(rows, projection, held, change, old)
+            let changed = index < shown && row_changed(rows, projection, held, change, old);
+            if changed {
+                held.page.forget_sign(index);
+            }
+            changed
         }
         (Some(index), now) => {
             let went = page.remove(index);
@@ -380,18 +391,20 @@ fn apply(
 }
 
 fn row_changed(
-    rows: &mut Rows,
+    rows: Option<&mut Rows>,
     projection: &Projection,
     held: &PageView,
     change: &Change,
     old: u64,
 ) -> bool {
-    let surely = change.what.without(What::ROW.and(What::NOTES)) != What::default();
-    if surely || old == 0 {
-        return true;
+    let surely = What::STATUS.and(What::CREATED).and(What::REMOVED);
+    match rows {
+        Some(rows) if old != 0 && !change.what.intersects(surely) => {
+            let row = rows.get(projection, change.id);
+            row.is_none_or(|row| row.sign(held.shape) != old)
+        }
+        _ => true,
     }
-    let row = rows.get(projection, change.id);
-    row.is_none_or(|row| row.sign(held.shape) != old)
 }
 
 impl ChangeLog {

@@ -91,6 +91,13 @@ impl Page {
         self.members.get_mut(..end).unwrap_or_default()
     }
 
+    /// What a member's row says now is not known.
+    pub(crate) fn forget_sign(&mut self, index: usize) {
+        if let Some(member) = self.members.get_mut(index) {
+            member.sign = 0;
+        }
+    }
+
     /// All members.
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
@@ -144,9 +151,14 @@ impl Page {
         })
     }
 
-    /// Whether a job at this place would be behind all that matter.
-    pub(crate) fn is_behind(&self, at: u64) -> bool {
-        self.members.len() > self.limit && self.members.last().is_some_and(|last| at > last.at)
+    /// Whether this place is behind all that matter. If so, what is there and further on counts as not looked at.
+    pub(crate) fn leaves_out(&mut self, at: u64) -> bool {
+        let behind =
+            self.members.len() > self.limit && self.members.last().is_some_and(|last| at > last.at);
+        if behind {
+            self.looked = self.looked.min(at);
+        }
+        behind
     }
 
     /// Jobs that became members and that are none any more.

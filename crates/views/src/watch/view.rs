@@ -53,6 +53,14 @@ pub(crate) struct Snap {
     pub(crate) members: Box<[Member]>,
 }
 
+/// What a page showed before another list was swapped in.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) members: Vec<Member>,
+    /// Up to here its changes were followed.
+    pub(crate) followed: u64,
+}
+
 /// Bodies of a page's state.
 #[derive(Debug, Default)]
 pub(crate) struct Drawn {
@@ -72,8 +80,8 @@ pub(crate) struct PageView {
     pub(crate) shape: Shape,
     /// The listed jobs, if it is a list.
     pub(crate) list: Option<Arc<[JobId]>>,
-    /// What was shown before all may have changed, and the seq at which that was.
-    pub(crate) before: Option<(Vec<Member>, u64)>,
+    /// What was shown before all may have changed.
+    pub(crate) before: Option<Before>,
     pub(crate) drawn: Option<Drawn>,
     pub(crate) snaps: VecDeque<Snap>,
 }

@@ -87,6 +87,8 @@ pub struct Views {
     pub(super) rows: Rows,
     epoch: Option<Arc<str>>,
     pub(super) life: u64,
+    /// Up to here changes were told.
+    pub(super) followed: u64,
     pub(super) members: usize,
     /// Bodies kept, oldest first.
     drawn: VecDeque<ViewId>,
@@ -121,6 +123,7 @@ impl Views {
             rows: Rows::new(limits.cache_bytes / 2),
             epoch: None,
             life: 1,
+            followed: 0,
             members: 0,
             drawn: VecDeque::new(),
             drawn_bytes: 0,
@@ -189,6 +192,12 @@ impl Views {
             self.idle.remove(&stamp);
         }
         view.waiters.insert(token, waiter);
+        if let Held::Page(held) = &mut view.held
+            && whole
+        {
+            self.rows
+                .sign(projection, held.page.shown_mut(), held.shape);
+        }
         self.waiting.insert(token, id);
         if !whole {
             self.enqueue(id);
@@ -653,23 +662,28 @@ impl Views {
         if !held.page.is_whole() {
             return Ok((false, None));
         }
-        let Some((old, seq)) = held.before.take() else {
+        let Some(before) = held.before.take() else {
             return Ok((true, None));
         };
-        let rows = &mut self.rows;
         let shape = held.shape;
         let now = held.page.shown_mut();
-        let mut same = old.len() == now.len();
-        for (old, now) in old.iter().zip(now) {
-            same &= old.id == now.id && old.sign != 0;
-            if same {
-                now.sign = rows
+        let mut same = before.members.len() == now.len();
+        for (old, now) in before.members.iter().zip(now) {
+            same = same && old.id == now.id && old.at == now.at;
+            if !same {
+                break;
+            }
+            now.sign = old.sign;
+            if touched(projection, now.id) > before.followed {
+                now.sign = self
+                    .rows
                     .get(projection, now.id)
                     .map_or(0, |row| row.sign(shape));
-                same = old.sign == now.sign;
+                same = old.sign != 0 && old.sign == now.sign;
             }
         }
-        Ok((true, (!same).then_some(seq)))
+        // What is another may have become so in the other list, or by a change after that.
+        Ok((true, (!same).then_some(index(projection))))
     }
 
     fn settle_body(&mut self, projection: &Projection, view: &mut View) -> Result<(), HttpError> {
@@ -786,6 +800,14 @@ impl Drawn {
         let of = |body: &Option<Body>| body.as_ref().map_or(0, Body::len);
         of(&self.whole) + of(&self.event) + deltas
     }
+}
+
+/// The newest entry by which a job's row may have become another.
+fn touched(projection: &Projection, id: JobId) -> u64 {
+    let jobs = projection.jobs();
+    let own = jobs.get(id).map_or(u64::MAX, info::Record::touched_seq);
+    let children = jobs.children(id);
+    own.max(children.map_or(0, info::Children::changed_seq))
 }
 
 /// The body that one who asked gets, and the next page.

@@ -1,0 +1,8 @@
+//! Tests of the whole: a journal in, replies out.
+
+mod blocking;
+mod model;
+mod pages;
+mod rows;
+mod stream;
+mod world;
