@@ -236,7 +236,7 @@ async fn dispatch(app: &Shared, call: Call) -> Result<Response, Refused> {
         Id::Metrics => {
             let facts = match app.line.ask(Want::Facts, None).await? {
                 Given::Facts(facts) => facts,
-                Given::View(_) => return Err(Refused::internal("no facts")),
+                _ => return Err(Refused::internal("no facts")),
             };
             let text = app.counters.text(&facts, app);
             let body = Body::from(text);

@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     io::Write as _,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use axum::http::{HeaderMap, header};
@@ -101,6 +104,7 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Forms {
     kept: Mutex<HashMap<(usize, Form), Kept>>,
+    made: AtomicU64,
 }
 
 impl Forms {
@@ -109,6 +113,7 @@ impl Forms {
         let parts = body.shared();
         let copy = self.cell(body.key(), &parts, form);
         let made = copy.get_or_init(|| async move {
+            self.made.fetch_add(1, Ordering::Relaxed);
             if body.len() <= HERE_BYTES_MAX {
                 return make(&parts, form);
             }
@@ -120,6 +125,11 @@ impl Forms {
             }
         });
         made.await.clone()
+    }
+
+    /// Forms made so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
     }
 
     fn cell(&self, key: usize, parts: &Arc<[Bytes]>, form: Form) -> Arc<OnceCell<Bytes>> {

@@ -4,13 +4,16 @@
 //! theirs.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
-use views::{Limits, Reply, Views};
+use views::{
+    Limits, Reply, Views,
+    stream::{self, Cursor, Events, Next, Subscription},
+};
 
 use super::{
     line::{Asked, Given, LoopEnd, Note, Status, Want},
@@ -20,8 +23,18 @@ use crate::core::Info;
 
 /// Longest time that asks are taken in one turn.
 const WORK_SLICE: Duration = Duration::from_millis(1);
+/// Until when, in one turn, readers of events are served.
+const READERS_SLICE: Duration = Duration::from_millis(2);
 /// Most answers given to waiters in one turn.
 const READY_TURN: usize = 512;
+
+/// Who waits for the next line of events.
+#[derive(Debug)]
+struct Reader {
+    wants: Arc<Subscription>,
+    cursor: Cursor,
+    answer: oneshot::Sender<Given>,
+}
 
 /// The loop's side.
 #[derive(Debug)]
@@ -31,6 +44,10 @@ pub(crate) struct Door {
     /// An ask that `ready` has taken out.
     next: Option<Asked>,
     waiting: HashMap<u64, oneshot::Sender<Given>>,
+    events: Events,
+    readers: HashMap<u64, Reader>,
+    /// Readers for whom something may have come.
+    due: VecDeque<u64>,
     closing: bool,
     /// The other end is gone.
     over: bool,
@@ -43,6 +60,9 @@ impl Door {
             views: Views::new(Limits::default()),
             next: None,
             waiting: HashMap::new(),
+            events: Events::new(stream::Limits::default()),
+            readers: HashMap::new(),
+            due: VecDeque::new(),
             closing: false,
             over: false,
         }
@@ -67,6 +87,8 @@ impl Door {
         let changes = info.projection.take_changes();
         if !changes.is_empty() {
             self.views.changed(&info.projection, &changes);
+            self.events.changed(&info.projection, &changes);
+            self.due = self.readers.keys().copied().collect();
         }
         let now = Instant::now();
         self.publish(info, now);
@@ -76,6 +98,7 @@ impl Door {
                     if self.waiting.remove(&token).is_some() {
                         self.views.cancel(token);
                     }
+                    self.readers.remove(&token);
                 }
                 Note::Expire(token) => {
                     if let Some(reply) = self.views.expire(&info.projection, token) {
@@ -93,10 +116,17 @@ impl Door {
             };
             self.take(info, asked);
         }
+        while now.elapsed() < READERS_SLICE
+            && let Some(token) = self.due.pop_front()
+        {
+            if let Some(reader) = self.readers.remove(&token) {
+                self.read(info, token, reader);
+            }
+        }
         for (token, reply) in self.views.take_ready(&info.projection, READY_TURN) {
             self.give(token, reply);
         }
-        more || self.views.has_ready()
+        more || self.views.has_ready() || !self.due.is_empty()
     }
 
     fn take(&mut self, info: &Info, asked: Asked) {
@@ -105,9 +135,22 @@ impl Door {
         }
         match asked.want {
             Want::Facts => {
-                let facts = Facts::of(info, &self.views, self.waiting.len());
+                let facts = Facts::of(info, &self.views, self.waiting.len() + self.readers.len());
                 // Who asked may be gone.
                 let _ = asked.answer.send(Given::Facts(Box::new(facts)));
+            }
+            Want::Subscribe(start, epoch) => {
+                let projection = &info.projection;
+                let place = self.events.subscribe(projection, start, epoch.as_deref());
+                let _ = asked.answer.send(Given::Subscribed(place));
+            }
+            Want::Next(wants, cursor) => {
+                let reader = Reader {
+                    wants,
+                    cursor,
+                    answer: asked.answer,
+                };
+                self.read(info, asked.token, reader);
             }
             Want::View(mut ask) => {
                 if self.closing {
@@ -121,6 +164,26 @@ impl Door {
                         self.waiting.insert(asked.token, asked.answer);
                     }
                 }
+            }
+        }
+    }
+
+    /// The next line for a reader, or it waits.
+    fn read(&mut self, info: &Info, token: u64, mut reader: Reader) {
+        let Reader { wants, cursor, .. } = &mut reader;
+        match self.events.next(&info.projection, wants, cursor) {
+            Next::Line(line) => {
+                let _ = reader.answer.send(Given::Line(line, reader.cursor, false));
+            }
+            Next::Over(line) => {
+                let _ = reader.answer.send(Given::Line(line, reader.cursor, true));
+            }
+            Next::More => {
+                self.readers.insert(token, reader);
+                self.due.push_back(token);
+            }
+            Next::Idle => {
+                self.readers.insert(token, reader);
             }
         }
     }
@@ -161,6 +224,8 @@ impl Door {
     /// The end is near: everybody who waits gets the body as it is, and whoever asks from here on, too.
     pub(crate) fn close(&mut self, info: &Info) {
         self.closing = true;
+        // Streams of events end; those who wait for a line are told by that.
+        self.readers.clear();
         for (token, reply) in self.views.close(&info.projection) {
             self.give(token, reply);
         }

@@ -16,8 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use views::{Ask, Reply};
+use views::{
+    Ask, HttpError, Reply,
+    stream::{Cursor, Start, Subscription},
+};
 
 use super::{metrics::Facts, reply::Refused};
 use crate::link::SILENCE_MAX;
@@ -34,6 +38,10 @@ const AFTER_WAIT: Duration = Duration::from_secs(30);
 pub(crate) enum Want {
     /// A body.
     View(Box<Ask>),
+    /// A place in the events.
+    Subscribe(Start, Option<Arc<str>>),
+    /// The next line of events, when there is one.
+    Next(Arc<Subscription>, Cursor),
     /// What the metrics say of the loop.
     Facts,
 }
@@ -42,6 +50,9 @@ pub(crate) enum Want {
 #[derive(Debug)]
 pub(crate) enum Given {
     View(Reply),
+    Subscribed(Result<Cursor, HttpError>),
+    /// A line, the place behind it, and whether it is the last.
+    Line(Bytes, Cursor, bool),
     Facts(Box<Facts>),
 }
 

@@ -41,7 +41,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often it is looked at whether the list is stale.
 const STALE_CHECK: Duration = Duration::from_secs(1);
 
-type Asking = Pin<Box<dyn Future<Output = Result<Given, Refused>> + Send>>;
+pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Given, Refused>> + Send>>;
 
 /// One open stream.
 struct Live {
@@ -93,6 +93,11 @@ pub(crate) async fn serve(app: &Shared, call: Call) -> Result<Response, Refused>
     if let Some((index, epoch)) = last.and_then(|last| place(last.to_str().ok()?)) {
         (ask.index, ask.epoch) = (index, epoch);
     }
+    let known = app.line.status();
+    if ask.index > known.applied || ask.epoch.is_some() && ask.epoch != known.epoch {
+        // What a client saw of another journal says nothing of this one.
+        (ask.index, ask.epoch) = (0, known.epoch);
+    }
     let now = Instant::now();
     let mut live = Live {
         app: app.clone(),
@@ -113,7 +118,7 @@ pub(crate) async fn serve(app: &Shared, call: Call) -> Result<Response, Refused>
         let ask = Box::new(live.ask.clone());
         match app.line.ask(Want::View(ask), None).await? {
             Given::View(answer) => live.show(&answer?),
-            Given::Facts(_) => return Err(Refused::internal("no body")),
+            _ => return Err(Refused::internal("no body")),
         }
     }
     let frames = stream::unfold(live, |mut live| async move {
@@ -144,7 +149,10 @@ impl Live {
                 continue;
             }
             if self.asking.is_none() && now >= self.next {
-                self.asking = Some(asking(self.app.clone(), self.ask.clone()));
+                self.asking = Some(asking(
+                    self.app.clone(),
+                    Want::View(Box::new(self.ask.clone())),
+                ));
             }
             let wake = if self.asking.is_none() {
                 self.next
@@ -167,7 +175,7 @@ impl Live {
         let refused = match given {
             Ok(Given::View(Ok(answer))) => return self.show(&answer),
             Ok(Given::View(Err(error))) => Refused::from(error),
-            Ok(Given::Facts(_)) => Refused::internal("no body"),
+            Ok(_) => Refused::internal("no body"),
             Err(refused) => refused,
         };
         let text = refused.text().replace(['\n', '\r'], " ");
@@ -211,11 +219,12 @@ impl Live {
     }
 }
 
-fn asking(app: Shared, ask: Ask) -> Asking {
-    Box::pin(async move { app.line.ask(Want::View(Box::new(ask)), None).await })
+/// An ask that goes on while other things are looked at.
+pub(crate) fn asking(app: Shared, want: Want) -> Asking {
+    Box::pin(async move { app.line.ask(want, None).await })
 }
 
-async fn given(asking: &mut Option<Asking>) -> Result<Given, Refused> {
+pub(crate) async fn given(asking: &mut Option<Asking>) -> Result<Given, Refused> {
     match asking {
         Some(asking) => asking.await,
         None => std::future::pending().await,

@@ -343,6 +343,12 @@ impl Counters {
             "Bytes of different bodies on their way",
             app.sending.bytes() as u64,
         );
+        out.one(
+            "weir_http_forms_made_total",
+            "counter",
+            "Bodies indented or compressed",
+            app.forms.made(),
+        );
         let views = &facts.views;
         for (name, about, value) in [
             (

@@ -149,11 +149,12 @@ async fn connection(
         .serve_connection(io, TowerToHyperService::new(router));
     tokio::pin!(served);
     let ended = tokio::select! {
-        ended = served.as_mut() => ended,
+        biased;
         () = stopped(&mut stop) => {
             served.as_mut().graceful_shutdown();
             served.await
         }
+        ended = served.as_mut() => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");

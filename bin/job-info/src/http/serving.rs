@@ -132,8 +132,9 @@ impl Serving {
             return;
         };
         door.work(info);
-        door.close(info);
+        // First: answers that go out from here on say that they are the last of their connection.
         http.stop();
+        door.close(info);
         let late = tokio::time::sleep(END_WAIT + super::THREAD_WAIT * 2);
         tokio::pin!(late);
         loop {
