@@ -361,7 +361,6 @@ async fn a_dead_nodes_part_of_a_common_job_is_lost_and_the_job_fails() {
     assert_eq!(part(&mut world, 1).await, "1 unknown");
     let (told, _) = world.tell_any(1).await;
     assert!(told.starts_with("exception 0 node-fail:"), "{told}");
-    world.ask("job-exec.cancel", &json!({"id": 1, "type": "node-fail"}));
     assert_eq!(world.told(1).await, ["finish 36608"]);
     // Lost follows from the exception; it is said if the other part takes its time.
     let told: Vec<String> = world.parts_told.drain(..).map(|(_, told)| told).collect();

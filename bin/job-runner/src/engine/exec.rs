@@ -206,6 +206,7 @@ impl Exec {
                 }
                 let parts = job.parts.iter().filter(|part| part.ended.is_none());
                 out.extend(parts.filter_map(|part| send(id, &job, part)));
+                end_with_others(id, &mut job, out);
                 let has_gone = job.parts.iter().any(|part| part.place.is_none());
                 if job.parts.iter().any(|part| part.unknown) {
                     self.untold.insert(id);
@@ -347,6 +348,7 @@ impl Exec {
         for exception in said {
             note(id, job, exception, out);
         }
+        end_with_others(id, job, out);
         self.advance(id, out);
     }
 
@@ -516,6 +518,18 @@ fn note(id: JobId, job: &mut Active, mut exception: Exception, out: &mut Vec<Out
     }
     answer(id, "exception", &exception, out);
     job.exceptions.push(exception);
+}
+
+/// What is fatal to one part is to all: the others are told to end, once. The job-manager does not say so, since it had it from here. (The time
+/// limit is each part's own.)
+fn end_with_others(id: JobId, job: &mut Active, out: &mut Vec<Out>) {
+    let is_fatal = |kind: &str| kind != "timeout";
+    if job.parts.len() < 2 || job.cancelled || !job.ends_by.as_deref().is_some_and(is_fatal) {
+        return;
+    }
+    job.cancelled = true;
+    let parts = job.parts.iter().filter(|part| part.ended.is_none());
+    out.extend(parts.filter_map(|part| tell(id, part, &ToShepherd::Cancel {})));
 }
 
 fn tell_report(id: JobId, report: &Report, out: &mut Vec<Out>) {

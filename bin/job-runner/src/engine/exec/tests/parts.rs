@@ -142,9 +142,14 @@ fn a_dead_nodes_part_is_unknown_then_lost_and_the_others_of_a_common_job_fail_wi
     assert!(tell(&mut exec).is_empty(), "still not known");
     let fatal =
         r#"exception {"severity":0,"type":"node-fail","note":"the node process of h-1 went away"}"#;
-    assert_eq!(fact(&mut exec, 1, killed_with_its_node()), [fatal]);
+    let cancelled = r#"node 0 {"tell":{"id":9,"what":{"cancel":{}}}}"#;
+    assert_eq!(
+        fact(&mut exec, 1, killed_with_its_node()),
+        [fatal, cancelled],
+        "the job-manager does not say so: it had it from here"
+    );
     assert_eq!(tell(&mut exec), [LOST]);
-    assert_eq!(cancel(&mut exec, "node-fail"), 1);
+    assert_eq!(up(&mut exec, 0), ["node 0 start true", cancelled]);
     assert_eq!(
         fact(&mut exec, 0, ended(36608)),
         [
