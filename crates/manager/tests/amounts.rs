@@ -282,3 +282,55 @@ fn fault_the_texts_of_an_engine_are_cut_at_a_letter() {
         "told twice, posted once"
     );
 }
+
+/// What a job shows of its memos, and all of them together, are bounded; a restart knows what there was.
+#[test]
+fn memos_of_a_job_do_not_add_up_without_bound() {
+    let mut world = World::new();
+    let owner = Cred::owner(OWNER);
+    let submit = submission(OWNER, JOBSPEC, 16, 0);
+    world.call(1, owner, "job-ingest.submit", Some(&submit), false);
+    let id = world.manager_ids()[0];
+    world.durable(usize::MAX);
+    let mut memo = |world: &mut World, key: &str, value: serde_json::Value| {
+        let payload = serde_json::json!({"id": id, "memo": {key: value}}).to_string();
+        let mut actions = world.call(1, owner, "job-manager.memo", Some(&payload), false);
+        actions.extend(world.durable(usize::MAX));
+        let refused = actions.into_iter().find_map(|action| match action {
+            Action::Respond { result, .. } => result.err(),
+            _ => None,
+        });
+        refused.map(|refusal| refusal.text.unwrap().into_owned())
+    };
+    let text = || serde_json::Value::from("x".repeat(60_000));
+    for key in ["a", "b", "c", "d"] {
+        assert_eq!(memo(&mut world, key, text()), None);
+    }
+    let refusal = memo(&mut world, "e", text()).unwrap();
+    assert!(
+        refusal.contains("expected at most 262144; take keys out"),
+        "{refusal}"
+    );
+    assert_eq!(memo(&mut world, "a", serde_json::Value::Null), None);
+    assert_eq!(memo(&mut world, "e", text()), None);
+    // Said again and again the job shows no more, but its eventlog grows.
+    let mut taken = 0;
+    let refusal = loop {
+        match memo(&mut world, "e", "x".repeat(50_000 + taken % 2).into()) {
+            None => taken += 1,
+            Some(refusal) => break refusal,
+        }
+    };
+    assert!(refusal.contains("expected at most 58720256"), "{refusal}");
+    assert!((1_100..1_200).contains(&taken), "{taken}");
+    world.crash();
+    assert!(
+        memo(&mut world, "e", text()).is_some(),
+        "it is known after a restart"
+    );
+    assert_eq!(
+        memo(&mut world, "z", 1.into()),
+        None,
+        "what fits is still taken"
+    );
+}

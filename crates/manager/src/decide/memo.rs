@@ -14,8 +14,8 @@ use crate::write::json;
 const MEMO_BYTES_MAX: usize = 64 << 10;
 /// What a job shows of its memos, as JSON: merged, it is held in memory and is part of every listing.
 pub(crate) const MEMOS_SHOWN_BYTES_MAX: usize = 256 << 10;
-/// All memos of one job, with what each takes in its eventlog: they stay there until it is purged.
-pub(crate) const MEMOS_BYTES_MAX: usize = 16 << 20;
+/// All memos of one job, with what each takes in its eventlog: they stay there until it is purged, and a look-up of it has to fit a frame.
+pub(crate) const MEMOS_BYTES_MAX: usize = 56 << 20;
 /// What a memo takes there beside its text.
 const ENTRY_BYTES: usize = 128;
 
@@ -82,12 +82,12 @@ impl Manager {
 /// # Errors
 /// EINVAL: with this memo the job would show more than it may. What makes it less is taken however much it is.
 fn shown_fits(job: &Job, memo: &Map) -> Result<(), Refusal> {
-    let user = |all: &Map| all.get("user").map_or(0, |user| json(user).len());
-    let before = job.annotations.as_deref().cloned().unwrap_or_default();
-    let mut after = before.clone();
+    let before = job.annotations.as_deref().and_then(|all| all.get("user"));
+    let mut after = Map::new();
+    after.extend(before.map(|user| ("user".to_owned(), user.clone())));
     job::annotations::merge_memo(&mut after, memo);
-    let bytes = user(&after);
-    if bytes <= MEMOS_SHOWN_BYTES_MAX || bytes < user(&before) {
+    let bytes = after.get("user").map_or(0, |user| json(user).len());
+    if bytes <= MEMOS_SHOWN_BYTES_MAX || before.is_some_and(|user| bytes < json(user).len()) {
         return Ok(());
     }
     Err(Refusal::new(
