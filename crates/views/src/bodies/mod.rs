@@ -119,7 +119,7 @@ impl Query {
             },
             Self::Nodes { .. } | Self::NodePools(_) => (Jobs::None, Nodes::All),
             Self::Node(text) => (Jobs::None, named(text)),
-            Self::NodeAllocations(_) => (Jobs::All, Nodes::None),
+            Self::NodeAllocations(text) => (Jobs::All, named(text)),
             Self::JobDeployment
             | Self::Empty
             | Self::Deployment
