@@ -98,3 +98,43 @@ fn shown_fits(job: &Job, memo: &Map) -> Result<(), Refusal> {
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::{Config, Recovered, StoredJob};
+    use bytes::Bytes;
+    use job::{Event, JobId, Seq, Timestamp};
+
+    #[test]
+    fn a_restart_knows_what_the_memos_of_a_job_count_for() {
+        let config = Config {
+            owner: 1,
+            private: false,
+        };
+        let recovered = Recovered {
+            newest_seq: Seq(4),
+            max_jobid: JobId(7),
+            last_timestamp: Timestamp(1.0),
+            meta: Vec::new(),
+        };
+        let mut manager = Manager::new(config, recovered);
+        let events = [
+            r#"{"timestamp":1.0,"name":"submit","context":{"userid":1,"urgency":16,"flags":0}}"#,
+            r#"{"timestamp":1.0,"name":"validate"}"#,
+            r#"{"timestamp":1.0,"name":"memo","context":{"a":"ƒ"}}"#,
+            r#"{"timestamp":1.0,"name":"memo","context":{"a":null}}"#,
+        ];
+        let events = events.map(|json| Event::parse(json.as_bytes()).unwrap());
+        let stored = StoredJob {
+            id: JobId(7),
+            jobspec: Bytes::from_static(b"{}"),
+            r: None,
+            events: &events,
+        };
+        manager.restore_job(stored).unwrap();
+        let counted = manager.jobs.get(&JobId(7)).unwrap().memo_bytes;
+        let expected = [r#"{"a":"ƒ"}"#, r#"{"a":null}"#].map(|text| text.len() + ENTRY_BYTES);
+        assert_eq!(counted as usize, expected.iter().sum::<usize>());
+    }
+}
