@@ -139,13 +139,12 @@ mod tests {
     #[test]
     fn a_reader_that_stops_ends_the_connection_and_one_that_crawls_too() {
         run(async {
-            let (ours, mut theirs) = tokio::io::duplex(1024);
+            let (ours, _theirs) = tokio::io::duplex(1024);
             let mut ours = Stall::new(ours, Duration::from_millis(50));
             let error = ours.write_all(&[0; 4096]).await.expect_err("nobody reads");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 
-            let (ours, theirs2) = tokio::io::duplex(64);
-            theirs = theirs2;
+            let (ours, mut theirs) = tokio::io::duplex(64);
             let mut ours = Stall::new(ours, Duration::from_millis(50));
             let crawl = async {
                 let mut byte = [0; 1];
