@@ -2,9 +2,9 @@
 
 mod fields;
 mod lists;
+mod spec;
 mod watched;
 
-use job::JobId;
 use serde_json::Value;
 
 use super::{List, ListParams, Query};
