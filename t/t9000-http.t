@@ -123,6 +123,7 @@ test_expect_success 'the description is served, and names every path that is' '
 
 test_expect_success 'an address that another has is said before anything starts' '
 	weir_fails 1 "$(cat state/http)" "in use" "--http=off" -- weir start --statedir="$PWD/two" --http=$(cat state/http) &&
+	weir_fails 1 "192.0.2.1:80" "choose another address" -- weir start --statedir="$PWD/two" --http=192.0.2.1:80 &&
 	weir_fails 2 "such as 127.0.0.1:8080, or off" -- weir start --statedir="$PWD/two" --http=8080
 '
 

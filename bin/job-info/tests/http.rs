@@ -8,7 +8,7 @@
 
 mod common;
 
-use std::io::Read as _;
+use std::{collections::BTreeSet, io::Read as _};
 
 use common::{
     Broker, Instance, OWNER, caught_up,
@@ -427,6 +427,26 @@ fn the_metrics_say_what_there_is() {
                 metrics.text()
             );
         }
+        // The page that specifies them names all of them, and no other.
+        let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rfc/9_http.md");
+        let spec = std::fs::read_to_string(spec).expect("the specification");
+        let table = spec
+            .split("`/metrics`, as Prometheus reads it:")
+            .nth(1)
+            .expect("the table");
+        let named = table
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        let named: BTreeSet<&str> = named
+            .filter(|word| word.starts_with("weir_") || word.starts_with("process_"))
+            .filter_map(|word| word.split('{').next())
+            .collect();
+        let typed = metrics
+            .text()
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "));
+        let typed: BTreeSet<&str> = typed.filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(named, typed);
         // Every sample has a type and a help, as Prometheus wants it.
         for line in metrics.text().lines().filter(|line| !line.starts_with('#')) {
             let name = line.split(['{', ' ']).next().expect("a name");
