@@ -30,6 +30,9 @@ use crate::wal;
 pub const NAMED_MAX: usize = 1000;
 /// Times that a WAL is read once more that began anew meanwhile.
 const WAL_LOOKS_MAX: usize = 3;
+/// Keys of the job-manager's that a start has to read.
+const KEY_QUEUES: &str = "queues";
+const KEY_RESOURCES: &str = "resources";
 /// Rows of the log read in one transaction.
 const LOG_ROWS: i64 = 500;
 
@@ -308,6 +311,18 @@ impl Look {
                     "{KEY_MAX_JOBID} is {text:?}: expected a job's id, and no more can be given"
                 ),
             );
+        }
+        if let Some(text) = keys.get(KEY_QUEUES).cloned().flatten()
+            && serde_json::from_str::<job::Map>(&text).is_err()
+        {
+            let what = "queues cannot be read: the queue is closed at a start, until it is opened";
+            self.report.add("meta", None, what);
+        }
+        if let Some(text) = keys.get(KEY_RESOURCES).cloned().flatten()
+            && let Err(error) = job::Resources::from_json(text.as_bytes())
+        {
+            let what = format!("resources: {error}: a start makes it of what the log has of nodes");
+            self.report.add("meta", None, what);
         }
         self.report.epoch = epoch;
         if let Some(what) = absurd(self.db())? {

@@ -163,6 +163,18 @@ fn every_kind_of_damage_is_named() {
             "not text",
         ),
         (
+            "INSERT OR REPLACE INTO meta(key, value) VALUES('queues', '{\"version\":1')",
+            "meta",
+            None,
+            "queues cannot be read: the queue is closed at a start",
+        ),
+        (
+            "INSERT INTO meta(key, value) VALUES('resources', '{\"seq\":1,\"up\":\"0\"}')",
+            "meta",
+            None,
+            "resources: state of the nodes is malformed: up",
+        ),
+        (
             "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'job_done'",
             "schema",
             None,
