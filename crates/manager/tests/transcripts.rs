@@ -686,6 +686,7 @@ scripts! {
     row_debug_flag
     row_restart_posts_nothing
     row_exec_cannot_reattach
+    fault_shutdown_names_what_is_stored
     shutdown
     submit_keys
     submit_refusals

@@ -160,10 +160,11 @@ impl Manager {
                 result: Ok(Some(payload.clone())),
                 last: false,
             };
-            self.turn.effects.push((progress, WithoutRoom::Said));
+            // It names what holds resources: that is to be stored, or nobody is told. The reserve has room for what is under way.
+            self.turn.effects.push((progress, WithoutRoom::Waits));
             if drained {
                 let end = Err(Refusal::bare(errno::ENODATA));
-                self.respond_or(token, end, WithoutRoom::Said);
+                self.respond_or(token, end, WithoutRoom::Waits);
             }
         }
         self.shutdown.told = Some((word, self.now));
@@ -171,7 +172,7 @@ impl Manager {
             self.shutdown.over = true;
             self.turn
                 .effects
-                .push((Action::ShutDown, WithoutRoom::Said));
+                .push((Action::ShutDown, WithoutRoom::Waits));
         }
     }
 }
