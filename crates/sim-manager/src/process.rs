@@ -265,6 +265,17 @@ impl Broker {
         self.shell.end_turn()
     }
 
+    /// Whether it was asked to end, and has said that it does.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shell.shut_down
+    }
+
+    /// Ends the streams of the journal, as a polite stop does.
+    pub fn end_streams(&mut self) {
+        self.shell.end_streams();
+    }
+
     /// When something is due without news.
     #[must_use]
     pub fn next_deadline(&self) -> Option<f64> {

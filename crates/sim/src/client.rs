@@ -66,6 +66,15 @@ pub enum Op {
     JobStats,
     /// A cursor that means nothing.
     BadCursor(u64, Option<String>),
+    /// The end of the instance, when nothing runs any more.
+    ShutDown {
+        /// What runs is cancelled first.
+        now: bool,
+        /// What runs is not waited for.
+        force: bool,
+    },
+    /// It is taken back, if this connection asked for it.
+    GoOn,
 }
 
 /// A request that is not answered yet.
@@ -85,6 +94,8 @@ pub struct Asked {
     pub answers: usize,
     /// The row says stale, or the first answer of a list did.
     pub stale: bool,
+    /// It was said that nothing runs any more.
+    pub drained: bool,
 }
 
 /// See the module.
@@ -109,6 +120,8 @@ pub struct Client {
     pub keys: BTreeMap<String, Option<JobId>>,
     /// Requests it sent.
     pub requests: u64,
+    /// Somebody may have asked for a shutdown that waits for nothing.
+    pub others_force: bool,
 }
 
 fn broken(promise: Promise, what: String) -> Outcome {
@@ -130,6 +143,7 @@ impl Client {
             jobs: Vec::new(),
             keys: BTreeMap::new(),
             requests: 0,
+            others_force: false,
         }
     }
 
@@ -150,6 +164,7 @@ impl Client {
             rows: Vec::new(),
             answers: 0,
             stale: false,
+            drained: false,
         };
         self.asked.insert((link, tag), asked);
     }
@@ -204,7 +219,10 @@ impl Client {
             );
             return broken(Promise::Durable, what);
         }
-        let streams = matches!(asked.op, Op::List(true) | Op::BadCursor(..));
+        let streams = matches!(
+            asked.op,
+            Op::List(true) | Op::BadCursor(..) | Op::ShutDown { .. }
+        );
         if response.errnum == 0 {
             self.said(&mut asked, &json, seq, truth)?;
             if streams {
@@ -213,6 +231,10 @@ impl Client {
             return Ok(());
         }
         if response.errnum == errno::ENODATA && streams {
+            if matches!(asked.op, Op::ShutDown { .. }) && !asked.drained {
+                let what = "a shutdown ended, and nobody said that it is drained";
+                return broken(Promise::Honest, what.to_owned());
+            }
             return self.listed(&asked, truth);
         }
         self.refused(&asked, response.errnum, &text(response), truth)
@@ -375,10 +397,42 @@ impl Client {
                 if said("enable") != Some(*enable) || said("start") != Some(*start) {
                     return wrong("the journal says otherwise".to_owned());
                 }
+                // Whoever asked for a shutdown was answered, or is gone.
+                if json.get("blocked").and_then(Value::as_str) == Some("shutdown") {
+                    let what = format!("a shutdown that nobody waits for goes on: {json}");
+                    return broken(Promise::Live, what);
+                }
             }
-            Op::Kill(_) | Op::Lookup(_) | Op::QueueStatus | Op::Stats => {}
+            Op::ShutDown { .. } => return self.shutdown_said(asked, json, truth),
+            Op::GoOn | Op::Kill(_) | Op::Lookup(_) | Op::QueueStatus | Op::Stats => {}
         }
         Ok(())
+    }
+
+    /// How far a shutdown is: of what is named something is there; drained means that nothing holds resources, unless somebody does not care.
+    fn shutdown_said(&self, asked: &mut Asked, json: &Value, truth: &Truth) -> Outcome {
+        let named = json.get("jobs").and_then(Value::as_array);
+        for id in named.into_iter().flatten().filter_map(Value::as_u64) {
+            if truth
+                .last_of(JobId(id), &["alloc"], truth.newest())
+                .is_none()
+                && !truth.may_lack(JobId(id))
+            {
+                let what = format!("a shutdown waits for job {id}, and no alloc of it is stored");
+                return broken(Promise::Durable, what);
+            }
+        }
+        asked.drained |= json.get("drained") == Some(&Value::Bool(true));
+        let holds = |(id, job): &(&JobId, &job::Job)| {
+            job.has_resources && job.state != job::State::Inactive && !truth.may_lack(**id)
+        };
+        match truth.jobs.iter().find(holds) {
+            Some((id, job)) if asked.drained && !self.others_force => {
+                let what = format!("drained was said, and job {id} holds resources: {job:?}");
+                broken(Promise::Durable, what)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn list_said(
@@ -490,7 +544,7 @@ pub fn request(op: &Op, userid: u32, rng: &mut Rng) -> (&'static str, Value, boo
     let attrs = json!(["state", "priority", "urgency", "t_submit"]);
     match op {
         Op::Submit { key } => {
-            let slots = rng.between(1, 2) as u64;
+            let slots = rng.between(1, 3) as u64;
             let urgency = rng.between(0, if owner { 31 } else { 16 });
             let urgency = if rng.one_in(2) { 16 } else { urgency };
             let flags = if owner && key.is_none() && rng.one_in(4) {
@@ -582,6 +636,12 @@ pub fn request(op: &Op, userid: u32, rng: &mut Rng) -> (&'static str, Value, boo
         }
         Op::Rank(id) => ("job-list.rank", json!({"id": id}), false),
         Op::JobStats => ("job-list.job-stats", json!({}), false),
+        Op::ShutDown { now, force } => (
+            "job-manager.shutdown",
+            json!({"now": now, "force": force}),
+            true,
+        ),
+        Op::GoOn => ("job-manager.shutdown-cancel", json!({}), false),
         Op::BadCursor(seq, epoch) => {
             let mut ask = json!({"after": seq});
             if let Some(epoch) = epoch {

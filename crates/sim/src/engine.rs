@@ -40,8 +40,11 @@ enum Step {
 
 const SERVICES: [&str; 3] = ["sched", "job-exec", "resource"];
 
-/// Name of the only node.
-pub const NODE: &str = "sim";
+/// Name of the node of this rank.
+#[must_use]
+pub fn node_name(rank: u32) -> String {
+    format!("sim{rank}")
+}
 
 /// One connection of the engine.
 pub struct Engine {
@@ -75,14 +78,14 @@ struct OfJob {
 impl Engine {
     /// A new connection: everything is learnt from the job-manager.
     #[must_use]
-    pub fn new(cores: u32, key: String, job_max: f64) -> Engine {
-        let node = NodeSpec {
-            host: NODE.to_owned(),
+    pub fn new(nodes: u32, cores: u32, key: String, job_max: f64) -> Engine {
+        let node = |rank| NodeSpec {
+            host: node_name(rank),
             cores: Set::first(cores),
             gpus: Set::new(),
         };
         let mut engine = Engine {
-            sched: Sched::new(vec![node]),
+            sched: Sched::new((0..nodes).map(node).collect()),
             step: Step::Adding(0),
             key,
             allocs: BTreeMap::new(),
@@ -185,23 +188,32 @@ impl Engine {
         }
     }
 
-    /// Tells which nodes there are: the one, and it is up.
+    /// The last of its nodes.
+    fn last_rank(&self) -> u32 {
+        u32::try_from(self.sched.nodes().len())
+            .unwrap_or(1)
+            .saturating_sub(1)
+    }
+
+    /// Tells which nodes there are, and that all are up.
     fn announce(&mut self) {
-        let cores = self.sched.nodes().first().map(|node| &node.cores);
-        let last = cores.map_or(0, |cores| cores.len().saturating_sub(1));
-        let node = job::r::Node {
-            rank: 0,
-            host: NODE.to_owned(),
-            cores: job::Idset::from_range(0, last),
-            gpus: job::Idset::new(),
-        };
-        let r = job::R::build(&[node], 0.0, 0.0, None).to_json();
+        let nodes: Vec<job::r::Node> = (0..)
+            .zip(self.sched.nodes())
+            .map(|(rank, node)| job::r::Node {
+                rank,
+                host: node.host.clone(),
+                cores: job::Idset::from_range(0, node.cores.len().saturating_sub(1)),
+                gpus: job::Idset::new(),
+            })
+            .collect();
+        let r = job::R::build(&nodes, 0.0, 0.0, None).to_json();
         let r: Value = serde_json::from_slice(&r).unwrap_or_default();
-        let ask = json!({"R": r, "up": "0"});
+        let up = job::Idset::from_range(0, self.last_rank());
+        let ask = json!({"R": r, "up": up.to_string()});
         self.ask("job-manager.resource-announce", &ask, Flags::NONE);
     }
 
-    /// Something about the node, now and then: the engine says it, and goes on as if nothing were.
+    /// Something about its nodes, now and then: the engine says it, and goes on as if nothing were.
     fn tell_of_node(&mut self, dice: f64) {
         let name = match dice {
             dice if dice < 0.05 => "drain",
@@ -210,7 +222,13 @@ impl Engine {
             dice if dice < 0.20 => "online",
             _ => return,
         };
-        let mut ask = json!({"name": name, "idset": "0"});
+        let last = self.last_rank();
+        let idset = match (dice * 1000.0) as u32 % 3 {
+            0 => "0".to_owned(),
+            1 => last.to_string(),
+            _ => job::Idset::from_range(0, last).to_string(),
+        };
+        let mut ask = json!({"name": name, "idset": idset});
         if let ("drain" | "offline", Some(ask)) = (name, ask.as_object_mut()) {
             ask.insert("reason".to_owned(), json!("sim"));
         }
@@ -351,15 +369,25 @@ impl Engine {
         self.answer(&request, Some(json_payload(&said(kind, json!({})))));
         let status = shepherd.status;
         // What is said twice, or of a part that is over, is no news.
-        let part = match dice {
-            dice if dice < 0.3 => Some(json!({"ranks": "0", "status": "unknown", "reason": "sim"})),
-            dice if dice > 0.9 => {
-                Some(json!({"ranks": "0", "status": "failed", "wait_status": 256}))
-            }
-            _ => None,
-        };
-        if let Some(part) = part {
-            let data = json!({"allocs": [part]});
+        let ranks: Vec<u32> = job::r::ranks_of(ask.r.get().as_bytes())
+            .map(|ranks| ranks.iter().collect())
+            .unwrap_or_default();
+        let lost = json!({"status": "unknown", "reason": "sim"});
+        let failed = json!({"status": "failed", "wait_status": 256});
+        let parts: Vec<Value> = ranks
+            .iter()
+            .filter_map(|rank| {
+                let mut part = match (dice * 10.0) as u32 + rank % 4 {
+                    0..=2 => lost.clone(),
+                    10.. => failed.clone(),
+                    _ => return None,
+                };
+                part["ranks"] = json!(rank.to_string());
+                Some(part)
+            })
+            .collect();
+        if !parts.is_empty() {
+            let data = json!({"allocs": parts});
             self.answer(&request, Some(json_payload(&said("alloc-status", data))));
         }
         self.tell_of_node(dice * 7.0 % 1.0);

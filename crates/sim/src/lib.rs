@@ -25,8 +25,8 @@
 //!   a log that is trimmed, a row that cannot be read, a store that is replaced by an empty one or by a copy;
 //! - connections: bytes in order, in pieces, late, cut; output queues with smaller water marks; no buffer of a kernel between them;
 //! - the loops (`turns.rs`, `service.rs`): which news comes next is drawn, so every order is tried, also those a loop would not choose;
-//! - opening (`open.rs`), the removal of purged jobs' files, a polite stop; the runner around `sched`, and shepherds: a body is begun once, whatever
-//!   is asked.
+//! - opening (`open.rs`), the removal of purged jobs' files, the polite stop after a shutdown; the runner around `sched` with up to three nodes, not always
+//!   all of them, and shepherds: a body is begun once, whatever is asked.
 //!
 //! **Not here**: SQLite, sockets, processes, files, HTTP, the command line. Those have tests of their own, and the black-box loops of `t/`.
 //!

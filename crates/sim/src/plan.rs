@@ -57,8 +57,10 @@ pub struct Plan {
     pub queue_max: usize,
     /// The slowest commit, in seconds.
     pub commit_max: f64,
-    /// Cores of the engine.
+    /// Cores of each of the engine's nodes.
     pub cores: u32,
+    /// Nodes that an engine comes with, at most.
+    pub nodes: u32,
     /// The longest job, in seconds.
     pub job_max: f64,
     /// Steps between two quiet points.
@@ -69,6 +71,10 @@ pub struct Plan {
     pub eager: usize,
     /// How often purges are asked for.
     pub purges: usize,
+    /// How often somebody asks for a shutdown, and takes it back.
+    pub shutdowns: usize,
+    /// Whether some of them do not wait for jobs.
+    pub forces: bool,
     /// Faults.
     pub faults: Faults,
 }
@@ -102,11 +108,14 @@ impl Plan {
             queue_max: *rng.pick(&[1, 3, 1024]).unwrap_or(&1024),
             commit_max: *rng.pick(&[0.0, 0.002, 0.5]).unwrap_or(&0.002),
             cores: u32::try_from(rng.between(1, 4)).unwrap_or(1),
+            nodes: u32::try_from(rng.between(1, 3)).unwrap_or(1),
             job_max: *rng.pick(&[0.05, 2.0, 30.0]).unwrap_or(&2.0),
             round: rng.between(60, 220),
             rounds: rng.between(1, 4),
             eager: rng.between(2, 14),
             purges: rng.below(3),
+            shutdowns: if rng.one_in(2) { rng.between(1, 3) } else { 0 },
+            forces: rng.one_in(3),
             faults,
         }
     }

@@ -11,6 +11,9 @@ use crate::plan::OWNER;
 use crate::violation::{Outcome, Promise, Violation};
 use crate::world::{KEY, World, cred};
 
+/// Commits that a job-manager that is asked to end waits for.
+const STOP_STEPS_MAX: usize = 10_000;
+
 impl World {
     pub(crate) fn start_manager(&mut self) -> Outcome {
         self.life += 1;
@@ -65,6 +68,38 @@ impl World {
         }
     }
 
+    /// The job-manager was asked to end, and said that it is drained: what was decided is stored and told, streams end, then it is gone.
+    pub(crate) fn shut_down(&mut self) -> Outcome {
+        note!(self, "the job-manager shuts down");
+        self.counts.shutdowns += 1;
+        self.with_broker(|_| ());
+        for _ in 0..STOP_STEPS_MAX {
+            let undurable = self
+                .broker
+                .as_ref()
+                .map_or(0, |broker| broker.stats().undurable);
+            if undurable == 0 {
+                break;
+            }
+            if self.disk.can_begin() {
+                self.disk.begin(8);
+            }
+            if self.disk.is_writing() {
+                self.disk.end();
+                self.truth.catch_up(&self.disk.model())?;
+            }
+            // With a full disk it may end before that.
+            while self.broker.is_some() && self.disk.has_events() {
+                self.store_event()?;
+            }
+        }
+        if let Some(broker) = &mut self.broker {
+            let _ = broker.end_turn();
+            broker.end_streams();
+        }
+        self.crash_manager(true)
+    }
+
     pub(crate) fn info_connect(&mut self) {
         let link = self.connect(Actor::Info, cred(OWNER));
         let Some(info) = &mut self.info else { return };
@@ -83,7 +118,10 @@ impl World {
             return;
         };
         let job_max = self.plan.job_max;
-        self.engine = Some(Engine::new(self.plan.cores, KEY.to_owned(), job_max));
+        // Not always with all of its nodes.
+        let nodes = self.rng.between(1, self.plan.nodes as usize);
+        let nodes = u32::try_from(nodes).unwrap_or(1);
+        self.engine = Some(Engine::new(nodes, self.plan.cores, KEY.to_owned(), job_max));
         self.engine_link = Some(link);
         self.engine_says();
     }

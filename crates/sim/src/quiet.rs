@@ -10,7 +10,7 @@ use info::{Allocs, Jobs, Nodes};
 use job::{Job, JobFields, JobId, Resources, State};
 
 use crate::client::Op;
-use crate::engine::NODE;
+use crate::engine::node_name;
 use crate::link::Actor;
 use crate::note;
 use crate::truth::Truth;
@@ -239,8 +239,11 @@ impl World {
     }
 }
 
+/// What was said of a run of allocations: from rank to rank.
+type Said = (u32, u32, job::AllocStatus, Option<i32>);
+
 /// A job but for the seqs of the entries that spoke of its allocations: only job-info keeps those.
-fn without_seqs(job: &Job) -> (JobFields, Vec<(u32, u32, job::AllocStatus, Option<i32>)>) {
+fn without_seqs(job: &Job) -> (JobFields, Vec<Said>) {
     let mut fields: JobFields = (**job).clone();
     let said = fields.allocs.take();
     let runs = said.iter().flat_map(|said| said.runs());
@@ -285,7 +288,9 @@ fn allocs_agree(list: &Jobs, truth: &Truth) -> Outcome {
         for alloc in allocs.iter() {
             let expected = job::allocs::at(job, alloc.rank).map(|view| (view.status, view.stop));
             let name = list.nodes().get(alloc.node).map(|node| &*node.name);
-            if Some((alloc.status, alloc.desired_stop)) != expected || name != Some(NODE) {
+            if Some((alloc.status, alloc.desired_stop)) != expected
+                || name != Some(&*node_name(alloc.rank))
+            {
                 let what = format!("job {id}: {alloc:?} on {name:?}, expected {expected:?}");
                 return broken(Promise::Listed, what);
             }

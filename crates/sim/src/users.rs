@@ -140,7 +140,7 @@ impl World {
         let Some(id) = job else {
             return Op::Submit { key: None };
         };
-        match self.rng.below(60) {
+        match self.rng.below(64) {
             0..=17 => Op::Submit { key: None },
             18..=20 => Op::Urgency(id, urgency),
             21..=24 => Op::Priority(many),
@@ -170,6 +170,11 @@ impl World {
             57 => Op::BadCursor(self.rng.below(5) as u64, Some("00000000deadbeef".into())),
             58 => Op::Submit { key: Some(fresh) },
             59 => Op::Submit { key: Some(key) },
+            60 | 61 if owner && self.rng.below(4) < self.plan.shutdowns => Op::ShutDown {
+                now: self.rng.one_in(2),
+                force: self.plan.forces && self.rng.one_in(3),
+            },
+            62 if owner && self.plan.shutdowns > 1 => Op::GoOn,
             _ => Op::Submit { key: None },
         }
     }

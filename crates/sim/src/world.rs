@@ -85,6 +85,8 @@ pub struct Counts {
     pub faults: u64,
     /// Quiet points.
     pub quiet: u64,
+    /// Shutdowns that came to their end.
+    pub shutdowns: u64,
 }
 
 /// See the module.
@@ -143,7 +145,9 @@ impl World {
                 } else {
                     None
                 };
-                Client::new(guest.unwrap_or(OWNER))
+                let mut client = Client::new(guest.unwrap_or(OWNER));
+                client.others_force = plan.forces;
+                client
             })
             .collect();
         let listeners = (0..plan.listeners)
@@ -249,6 +253,13 @@ impl World {
         });
         self.steps_of = choices;
         self.perform(chosen.unwrap_or(Step::Advance))?;
+        if self
+            .broker
+            .as_ref()
+            .is_some_and(sim_manager::Broker::is_over)
+        {
+            self.shut_down()?;
+        }
         if self.steps.is_multiple_of(LIST_EVERY) {
             self.list_agrees()?;
         }

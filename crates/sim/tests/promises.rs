@@ -40,16 +40,17 @@ fn a_seed_run_twice_is_the_same_run() {
 #[test]
 fn much_happens_in_a_few_seeds() {
     let dir = KeyDir::make().unwrap();
-    let (mut delivered, mut resumed, mut faults, mut quiet) = (0, 0, 0, 0);
+    let (mut delivered, mut resumed, mut faults, mut quiet, mut shutdowns) = (0, 0, 0, 0, 0);
     for seed in 1..=20 {
         let ran = run::one(seed, dir.path(), false);
         delivered += ran.counts.delivered;
         resumed += ran.counts.resumed;
         faults += ran.counts.faults;
         quiet += ran.counts.quiet;
+        shutdowns += ran.counts.shutdowns;
     }
     assert!(
-        delivered > 2000 && resumed > 20 && faults > 200 && quiet > 20,
-        "delivered {delivered}, resumed {resumed}, faults {faults}, quiet {quiet}"
+        delivered > 2000 && resumed > 20 && faults > 200 && quiet > 20 && shutdowns > 0,
+        "delivered {delivered}, resumed {resumed}, faults {faults}, quiet {quiet}, shutdowns {shutdowns}"
     );
 }
