@@ -20,11 +20,15 @@ struct Args {
     /// Listeners of the fan-out row.
     #[arg(long, value_name = "N", default_value_t = 100)]
     listeners: usize,
+    /// Connections that wait for pages of statuses, in the rows of watchers.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    watchers: usize,
     /// Events that happen while a listener is stopped, in the rows of isolation.
     #[arg(long, value_name = "N", default_value_t = 500_000)]
     events: u64,
-    /// Only the rows whose name contains this. `isolation` measures that group alone: what clients that do not read, or ask without end, cost the
-    /// others; other rows build upon each other, so all are measured and these are shown.
+    /// Only the rows whose name contains this, or one of several with commas between. `isolation` (what clients that do not read, or ask without
+    /// end, cost the others), `statuses` and `watchers` (HTTP) are measured alone; other rows build upon each other, so all are measured and
+    /// these are shown.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Where the instance's state goes; a new folder is made inside and removed at the end.
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         jobs: args.jobs.max(100),
         run_jobs: args.run_jobs.max(10),
         listeners: args.listeners.max(1),
+        watchers: args.watchers.max(500),
         events: args.events.max(1000),
         only: args.only,
         dir: args.dir,

@@ -4,8 +4,10 @@ mod fanout;
 mod isolation;
 mod listing;
 mod priority;
+mod statuses;
 mod submit;
 mod throughput;
+mod watchers;
 
 use crate::sample::{Samples, ms};
 use crate::table::{Row, Table, Target};
@@ -16,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// The group that has instances of its own.
 pub(crate) use isolation::all as isolation;
+/// Bodies of statuses, without an instance.
+pub(crate) use statuses::all as statuses;
+/// Who waits for pages of statuses, with an instance of its own.
+pub(crate) use watchers::all as watchers;
 
 /// Measures everything but isolation.
 pub(crate) async fn all(

@@ -11,6 +11,10 @@ impl Samples {
         self.0.push(duration);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The value below which this part of the samples lies.
     pub(crate) fn quantile(&self, part: f64) -> Duration {
         let mut sorted = self.0.clone();

@@ -48,7 +48,8 @@ impl Table {
 
     /// Whether a row of this name is wanted.
     pub(crate) fn wants(&self, name: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| name.contains(only))
+        let any = |only: &str| only.split(',').any(|part| name.contains(part.trim()));
+        self.only.as_deref().is_none_or(any)
     }
 
     pub(crate) fn add(&mut self, row: Row) {

@@ -8,7 +8,7 @@
 //! the chunks whose sign differs are written; the others are shared with the bodies that still hold them.
 
 use bytes::Bytes;
-use info::{Alloc, Allocs, NodeIx, Nodes};
+use info::{Allocs, NodeIx, Nodes};
 use job::JobId;
 
 use crate::names::{self, UUID_BYTES};
@@ -23,14 +23,15 @@ pub struct NodeIds {
 }
 
 impl NodeIds {
-    /// Computes those that are missing, at most `most`.
-    pub fn fill(&mut self, nodes: &Nodes, most: usize) {
+    /// Computes those that are missing, at most `most`; whether some are left.
+    pub fn fill(&mut self, nodes: &Nodes, most: usize) -> bool {
         let end = nodes.len().min(self.ids.len().saturating_add(most));
         for at in self.ids.len()..end {
             let name = u32::try_from(at).ok().and_then(|at| nodes.get(NodeIx(at)));
             self.ids
                 .push(names::node(name.map_or("", |node| &node.name)));
         }
+        end < nodes.len()
     }
 
     /// The table of nodes is another one.
@@ -53,8 +54,9 @@ impl NodeIds {
 }
 
 /// Some allocations as text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Chunk {
+    /// What it says, as a number; 0: it is not written yet.
     sign: u64,
     pub(crate) text: Bytes,
 }
@@ -64,69 +66,83 @@ pub(crate) struct Chunk {
 pub(crate) struct Chunks {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) counts: [u32; job::AllocStatus::ALL.len()],
+    /// Chunks that are not written yet.
+    pub(crate) missing: usize,
 }
 
+/// What is written of one allocation.
+type Part = (u32, NodeIx, job::AllocStatus);
+
 impl Chunks {
-    /// The allocations as they are, with the chunks of `old` that still say the same.
+    /// The allocations as they are, with the chunks of `old` that still say the same. At most `most` chunks are written anew.
     pub(crate) fn of(
         id: JobId,
         group: &str,
         allocs: &Allocs<'_>,
         nodes: &NodeIds,
         old: Option<&Chunks>,
+        most: usize,
     ) -> Self {
         let mut made = Self {
             chunks: Vec::with_capacity(allocs.len().div_ceil(CHUNK_ALLOCS)),
             ..Self::default()
         };
         let mut line = Line::new(id, group);
-        let mut part: Vec<Alloc<'_>> = Vec::with_capacity(CHUNK_ALLOCS.min(allocs.len()));
+        let mut left = most;
+        let mut part: Vec<Part> = Vec::with_capacity(CHUNK_ALLOCS.min(allocs.len()));
         for alloc in allocs.iter() {
-            if let Some(count) = made.counts.get_mut(alloc.status as usize) {
-                *count += 1;
-            }
-            part.push(alloc);
+            part.push((alloc.rank, alloc.node, alloc.status));
             if part.len() == CHUNK_ALLOCS {
-                made.add(&mut part, &mut line, nodes, old);
+                made.add(&mut part, &mut line, nodes, old, &mut left);
             }
         }
         if !part.is_empty() {
-            made.add(&mut part, &mut line, nodes, old);
+            made.add(&mut part, &mut line, nodes, old, &mut left);
         }
         made
     }
 
     fn add(
         &mut self,
-        part: &mut Vec<Alloc<'_>>,
+        part: &mut Vec<Part>,
         line: &mut Line,
         nodes: &NodeIds,
         old: Option<&Chunks>,
+        left: &mut usize,
     ) {
-        let sign = part.iter().fold(0, |sign, alloc| {
-            mix(
-                sign,
-                u64::from(alloc.rank) << 8 | alloc.status as u64,
-                nodes.get(alloc.node),
-            )
-        });
+        let mut sign = 1;
+        for &(rank, node, status) in part.iter() {
+            if let Some(count) = self.counts.get_mut(status as usize) {
+                *count += 1;
+            }
+            sign = mix(sign, u64::from(rank) << 8 | status as u64, nodes.get(node));
+        }
+        let sign = sign.max(1);
         let same = old
             .and_then(|old| old.chunks.get(self.chunks.len()))
             .filter(|chunk| chunk.sign == sign);
-        let text = match same {
-            Some(chunk) => chunk.text.clone(),
+        let chunk = match same {
+            Some(chunk) => chunk.clone(),
+            None if *left == 0 => {
+                self.missing += 1;
+                Chunk::default()
+            }
             None => {
+                *left -= 1;
                 let mut text = Vec::with_capacity(part.len() * (line.len_max() + 1));
-                for (at, alloc) in part.iter().enumerate() {
+                for (at, &(rank, node, status)) in part.iter().enumerate() {
                     if at > 0 {
                         text.push(b',');
                     }
-                    line.write(&mut text, alloc.status, alloc.rank, nodes.get(alloc.node));
+                    line.write(&mut text, status, rank, nodes.get(node));
                 }
-                text.into()
+                Chunk {
+                    sign,
+                    text: text.into(),
+                }
             }
         };
-        self.chunks.push(Chunk { sign, text });
+        self.chunks.push(chunk);
         part.clear();
     }
 

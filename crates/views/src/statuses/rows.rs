@@ -4,7 +4,7 @@
 //! needed rows go when there is no room; a body that was made of them keeps its own share.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     hash::Hasher as _,
     sync::Arc,
 };
@@ -22,6 +22,14 @@ use crate::watch::page::Member;
 
 /// Up to this many allocations a row is one piece of text.
 const SMALL_ALLOCS_MAX: usize = 48;
+/// From this many allocations on a row is written before it is asked for.
+const WIDE_ALLOCS_MIN: usize = 2048;
+/// Bytes of an allocation's line, about.
+const LINE_BYTES: usize = 256;
+/// Most jobs that wait to be written ahead.
+const AHEAD_MAX: usize = 256;
+/// Chunks that are written ahead at a time: about a millisecond.
+const AHEAD_CHUNKS: usize = 16;
 /// What a row costs beside its text.
 const ROW_OVERHEAD_BYTES: usize = 256;
 
@@ -40,7 +48,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn of(projection: &Projection, id: JobId, nodes: &NodeIds, old: Option<&Row>) -> Option<Self> {
+    fn of(
+        projection: &Projection,
+        id: JobId,
+        nodes: &NodeIds,
+        old: Option<&Chunks>,
+    ) -> Option<Self> {
         let record = projection.jobs().get(id)?;
         let mut head = Vec::with_capacity(640);
         row::head(&mut head, record);
@@ -49,8 +62,7 @@ impl Row {
         let mut chunks = if none || allocs.is_empty() {
             Chunks::default()
         } else {
-            let old = old.map(|old| &old.chunks);
-            Chunks::of(id, record.group(), &allocs, nodes, old)
+            Chunks::of(id, record.group(), &allocs, nodes, old, usize::MAX)
         };
         let mut counts = Vec::with_capacity(128);
         row::child_counts(&mut counts, projection, record);
@@ -175,6 +187,12 @@ pub(crate) struct Rows {
     bytes_max: usize,
     nodes: NodeIds,
     made: u64,
+    /// Somebody asks for rows at all.
+    asked: bool,
+    /// Wide jobs that changed and were not asked for since.
+    ahead: VecDeque<JobId>,
+    /// The allocations of one of them as far as they are written.
+    begun: Option<(JobId, Chunks)>,
 }
 
 impl Rows {
@@ -187,7 +205,15 @@ impl Rows {
             bytes_max,
             nodes: NodeIds::default(),
             made: 0,
+            asked: false,
+            ahead: VecDeque::new(),
+            begun: None,
         }
+    }
+
+    /// Somebody asks for rows.
+    pub(crate) fn note_asked(&mut self) {
+        self.asked = true;
     }
 
     /// The row of a job as it is now; none if there is no such job.
@@ -201,10 +227,15 @@ impl Rows {
             self.by_stamp.insert(kept.stamp, id);
             return Some(kept.row.clone());
         }
-        self.nodes.fill(projection.nodes(), usize::MAX);
+        let _none_left = self.nodes.fill(projection.nodes(), usize::MAX);
         let old = self.take(id);
-        let row = Row::of(projection, id, &self.nodes, old.as_deref())?;
-        drop(old);
+        let begun = self.begun.take_if(|(begun, _)| *begun == id);
+        let old = match (&old, &begun) {
+            (_, Some((_, chunks))) => Some(chunks),
+            (Some(row), None) => Some(&row.chunks),
+            (None, None) => None,
+        };
+        let row = Row::of(projection, id, &self.nodes, old)?;
         self.made += 1;
         let row = Arc::new(row);
         let bytes = row.heap_bytes();
@@ -248,11 +279,55 @@ impl Rows {
         Some(kept.row)
     }
 
-    /// A job changed.
-    pub(crate) fn dirty(&mut self, id: JobId) {
+    /// A job changed. Once rows are asked for at all, those of wide jobs are written a little at a time before anybody asks.
+    pub(crate) fn dirty(&mut self, projection: &Projection, id: JobId) {
         if let Some(kept) = self.rows.get_mut(&id) {
             kept.dirty = true;
         }
+        let record = projection.jobs().get(id).filter(|_| self.asked);
+        let width = record.and_then(|record| record.allocation());
+        if let Some(width) = width.map(|allocation| allocation.nnodes as usize)
+            && width >= WIDE_ALLOCS_MIN
+            && self.bytes + width * LINE_BYTES <= self.bytes_max / 4 * 3
+            && self.ahead.len() < AHEAD_MAX
+            && !self.ahead.contains(&id)
+        {
+            self.ahead.push_back(id);
+        }
+    }
+
+    /// Writes some of what will be asked for; whether more is left.
+    pub(crate) fn write_ahead(&mut self, projection: &Projection) -> bool {
+        let Some(&id) = self.ahead.front() else {
+            return false;
+        };
+        let dirty = self.rows.get(&id).is_none_or(|kept| kept.dirty);
+        let record = projection.jobs().get(id).filter(|_| dirty);
+        let Some(record) = record else {
+            self.ahead.pop_front();
+            self.begun = None;
+            return !self.ahead.is_empty();
+        };
+        let begun = self.begun.take_if(|(begun, _)| *begun == id);
+        let old = match &begun {
+            Some((_, chunks)) => Some(chunks),
+            None => self.rows.get(&id).map(|kept| &kept.row.chunks),
+        };
+        let allocs = Allocs::of(record, projection.nodes());
+        let _none_left = self.nodes.fill(projection.nodes(), usize::MAX);
+        let chunks = Chunks::of(id, record.group(), &allocs, &self.nodes, old, AHEAD_CHUNKS);
+        let missing = chunks.missing;
+        self.begun = Some((id, chunks));
+        if missing == 0 {
+            let _kept = self.get(projection, id);
+            self.ahead.pop_front();
+        }
+        !self.ahead.is_empty()
+    }
+
+    /// Whether there is something for [`Rows::write_ahead`].
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Everything may have changed, the table of nodes included.
@@ -263,15 +338,16 @@ impl Rows {
         self.nodes.clear();
     }
 
-    /// Computes ids of nodes ahead of their need, a few at a time.
-    pub(crate) fn know_nodes(&mut self, projection: &Projection) {
+    /// Computes ids of nodes ahead of their need, a few at a time; whether some are left.
+    pub(crate) fn know_nodes(&mut self, projection: &Projection) -> bool {
         const NODES_AT_ONCE: usize = 4096;
-        self.nodes.fill(projection.nodes(), NODES_AT_ONCE);
+        self.nodes.fill(projection.nodes(), NODES_AT_ONCE)
     }
 
     /// Bytes kept.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.bytes + self.nodes.heap_bytes()
+        let begun = self.begun.as_ref().map_or(0, |(_, chunks)| chunks.len());
+        self.bytes + begun + self.nodes.heap_bytes()
     }
 
     /// How many rows were made, ever.

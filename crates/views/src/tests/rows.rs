@@ -187,3 +187,33 @@ fn jobs_that_are_not_accepted_yet_are_not_listed() {
     world.play(&entries);
     assert_eq!(ids(&world.get(&Page::default())), [0u64; 0]);
 }
+
+#[test]
+fn what_is_wide_is_written_before_it_is_asked_for() {
+    let mut world = World::new();
+    let wide = |world: &mut World, id| {
+        let entries = [
+            world.submit_as(id, 1000, &spec("wide", 3000, "")),
+            world.run(id, "0-2999"),
+        ]
+        .concat();
+        world.play(&entries);
+        assert_eq!(world.woken(), [0u64; 0]);
+        world.views.stats()
+    };
+    // Nobody asks for statuses: nothing is written.
+    let stats = wide(&mut world, 5);
+    assert_eq!(stats.rows_made, 0);
+    world.get(&Page::list(&[99]));
+    let stats = wide(&mut world, 6);
+    assert!(
+        stats.rows_made == 1 && stats.cache_bytes > 3000 * 200,
+        "{stats:?}"
+    );
+    let entries = world.alloc_status(6, "1000", "failed");
+    world.play(&entries);
+    assert!(world.views.has_ready());
+    let ahead = row(&mut world, 6);
+    world.views = crate::Views::new(crate::Limits::default());
+    assert_eq!(ahead, row(&mut world, 6));
+}

@@ -76,19 +76,21 @@ impl Memo {
 impl Views {
     /// What folds changed; to be told after each, before anything is asked of the new state.
     pub fn changed(&mut self, projection: &Projection, changes: &Changes) {
-        self.rows.know_nodes(projection);
         if changes.reset {
-            return self.reset(projection);
+            self.reset(projection);
+            self.nodes_due = self.rows.know_nodes(projection);
+            return;
         }
         self.followed = projection.applied();
         if changes.is_empty() {
             return;
         }
         self.log.push(changes);
+        self.nodes_due |= !changes.nodes.is_empty();
         let jobs = coalesce(projection, &changes.jobs);
         for change in &jobs {
             if seen(change.what) {
-                self.rows.dirty(change.id);
+                self.rows.dirty(projection, change.id);
             }
         }
         let mut memo = Memo::default();

@@ -85,6 +85,8 @@ pub struct Views {
     failed: Vec<(u64, Reply)>,
     pub(super) log: ChangeLog,
     pub(super) rows: Rows,
+    /// Ids of nodes are to be computed.
+    pub(super) nodes_due: bool,
     epoch: Option<Arc<str>>,
     pub(super) life: u64,
     /// Up to here changes were told.
@@ -121,6 +123,7 @@ impl Views {
             failed: Vec::new(),
             log: ChangeLog::new(limits.log),
             rows: Rows::new(limits.cache_bytes / 2),
+            nodes_due: false,
             epoch: None,
             life: 1,
             followed: 0,
@@ -249,13 +252,19 @@ impl Views {
     /// Whether [`Views::take_ready`] has something to do.
     #[must_use]
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.failed.is_empty()
+        !self.ready.is_empty() || !self.failed.is_empty() || self.nodes_due || self.rows.is_behind()
     }
 
     /// Replies that became due, at most `budget` of them but for those of queries that failed. Fewer do not mean that there are no more:
     /// see [`Views::has_ready`].
     #[must_use]
     pub fn take_ready(&mut self, projection: &Projection, budget: usize) -> Vec<(u64, Reply)> {
+        if self.nodes_due {
+            self.nodes_due = self.rows.know_nodes(projection);
+        }
+        if self.ready.is_empty() {
+            self.rows.write_ahead(projection);
+        }
         let mut out = std::mem::take(&mut self.failed);
         let mut jobs = ROUND_JOBS_MAX;
         let mut bytes = ROUND_BYTES;
@@ -367,6 +376,7 @@ impl Views {
     fn view_of(&mut self, projection: &Projection, ask: &Ask) -> Result<ViewId, HttpError> {
         let key = match &ask.what {
             What::Statuses(query) | What::StatusesStream(query) => {
+                self.rows.note_asked();
                 Key::Page(ask.viewer.only(), query.clone())
             }
             What::Body(query) => {

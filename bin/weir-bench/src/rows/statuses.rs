@@ -1,0 +1,248 @@
+//! The body of `/v1/jobs/statuses` for one job of very many allocations: a made-up journal, folded by job-info's real core, asked in this
+//! process. What HTTP adds is in `watchers`.
+//!
+//! ```text
+//!  resource-define of N nodes, one job with an R of N ranks, start   ──► Projection ──► Views::ask
+//!  first ever  nothing of it was ever encoded, and nobody asked for anything before: a daemon that just began
+//!  first       nobody asked for it before, but for others: what is wide is encoded ahead, a millisecond at a time
+//!  changed     one allocation of it changed since it was last asked for
+//!  unchanged   nothing did
+//! ```
+
+use crate::sample::{Samples, ms};
+use crate::table::{Row, Table, Target};
+use anyhow::ensure;
+use info::{Form, Projection};
+use std::time::{Duration, Instant};
+use views::statuses::{PostBody, StatusesParams};
+use views::{Ask, Limits, StatusesAsk, Viewer, Views, What};
+
+/// A journal of which only what is needed is there.
+struct World {
+    projection: Projection,
+    views: Views,
+    seq: u64,
+    eventlog_seq: u64,
+    ask: Ask,
+}
+
+/// The job.
+const JOB: u64 = 1 << 30;
+
+impl World {
+    fn new(allocations: usize) -> anyhow::Result<World> {
+        let ask = Ask {
+            viewer: Viewer::OWNER,
+            index: 0,
+            epoch: None,
+            what: What::Statuses(StatusesAsk::new(&StatusesParams::default(), None)?),
+        };
+        let mut world = World {
+            projection: Projection::new(),
+            views: Views::new(Limits::default()),
+            seq: 0,
+            eventlog_seq: 0,
+            ask,
+        };
+        world.projection.watch_changes(true);
+        world.projection.begin_fresh(Form::Native);
+        world.fold(&[], r#","caught_up":true"#)?;
+        let last = allocations - 1;
+        let execution = format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"0-{last}","children":{{"core":"0-3"}}}}],"nodelist":["node[0-{last}]"],"starttime":0.0,"expiration":0.0}}}}"#
+        );
+        let define = format!(r#"{{"method":"announced","R":{execution},"pools":{{}}}}"#);
+        world.seq += 1;
+        let define = format!(
+            r#"{{"seq":{},"log":"resource","eventlog_seq":1,"entry":{{"timestamp":1.0,"name":"resource-define","context":{define}}}}}"#,
+            world.seq
+        );
+        let jobspec = format!(
+            r#""jobspec":{{"resources":[{{"type":"node","count":{allocations},"with":[{{"type":"slot","count":1,"label":"task","with":[{{"type":"core","count":1}}]}}]}}],"tasks":[{{"command":["wide"],"slot":"task","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":0}}}},"version":1}}"#
+        );
+        let submit = r#"{"userid":1000,"urgency":16,"flags":0,"version":1}"#;
+        let entries = [
+            define,
+            world.entry("submit", submit, &jobspec),
+            world.entry("validate", "{}", ""),
+            world.entry("depend", "{}", ""),
+            world.entry("priority", r#"{"priority":16}"#, ""),
+            world.entry("alloc", "{}", &format!(r#""R":{execution}"#)),
+            world.entry("start", "{}", ""),
+        ];
+        world.fold(&entries, "")?;
+        world.settle();
+        Ok(world)
+    }
+
+    fn entry(&mut self, name: &str, context: &str, attach: &str) -> String {
+        self.seq += 1;
+        self.eventlog_seq += 1;
+        let comma = if attach.is_empty() { "" } else { "," };
+        format!(
+            r#"{{"seq":{},"id":{JOB},"eventlog_seq":{},"entry":{{"timestamp":1.0,"name":"{name}","context":{context}}}{comma}{attach}}}"#,
+            self.seq, self.eventlog_seq
+        )
+    }
+
+    fn fold(&mut self, entries: &[String], more: &str) -> anyhow::Result<()> {
+        let batch = format!(
+            r#"{{"epoch":"00000000000000e1","seq":{}{more},"events":[{}]}}"#,
+            self.seq,
+            entries.join(",")
+        );
+        let _folded = self.projection.fold_native(batch.as_bytes(), &mut |_| {})?;
+        let changes = self.projection.take_changes();
+        self.views.changed(&self.projection, &changes);
+        Ok(())
+    }
+
+    /// A daemon that just began: it knows the ids of the nodes, which it computes once beside its work, and nothing else.
+    fn begin_anew(&mut self) {
+        self.views = Views::new(Limits::default());
+        let mut reset = self.projection.take_changes();
+        reset.reset = true;
+        self.views.changed(&self.projection, &reset);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self.views.has_ready() {
+            let _none_wait = self.views.take_ready(&self.projection, 100);
+        }
+    }
+
+    fn ask_for_another(&mut self) -> anyhow::Result<()> {
+        let body = PostBody::parse(br#"{"Jobs":[{"ID":"f1"}]}"#)?;
+        let query = StatusesAsk::new(&StatusesParams::default(), body)?;
+        let ask = Ask {
+            what: What::Statuses(query),
+            ..self.ask.clone()
+        };
+        if let Some(reply) = self.views.ask(&self.projection, &ask, 2) {
+            let _nothing = reply?;
+        }
+        Ok(())
+    }
+
+    /// One allocation fails.
+    fn change(&mut self, rank: usize) -> anyhow::Result<()> {
+        let context = format!(r#"{{"allocs":[{{"ranks":"{rank}","status":"failed"}}]}}"#);
+        let entry = self.entry("alloc-status", &context, "");
+        self.fold(&[entry], "")?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Asks; how long it took and how many bytes the body has.
+    fn get(&mut self) -> anyhow::Result<(Duration, usize)> {
+        let start = Instant::now();
+        let reply = self.views.ask(&self.projection, &self.ask, 1);
+        let took = start.elapsed();
+        match reply {
+            Some(reply) => Ok((took, reply?.body.len())),
+            None => anyhow::bail!("the query was not answered at once"),
+        }
+    }
+}
+
+/// Resident memory of this process; bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0u64) * 4096
+}
+
+/// The rows.
+pub(crate) fn all(table: &mut Table) -> anyhow::Result<()> {
+    const ROUNDS: usize = 30;
+    for (allocations, target, names) in [
+        (
+            10_000,
+            1.0,
+            [
+                "statuses, 10,000 allocations, first ever",
+                "statuses, 10,000 allocations, first",
+                "statuses, 10,000 allocations, one changed",
+                "statuses, 10,000 allocations, unchanged",
+            ],
+        ),
+        (
+            100_000,
+            8.0,
+            [
+                "statuses, 100,000 allocations, first ever",
+                "statuses, 100,000 allocations, first",
+                "statuses, 100,000 allocations, one changed",
+                "statuses, 100,000 allocations, unchanged",
+            ],
+        ),
+    ] {
+        let before = resident();
+        let mut world = World::new(allocations)?;
+        let folded = resident();
+        let mut samples = [(); 4].map(|()| Samples::default());
+        let [ever, first, changed, unchanged] = &mut samples;
+        let mut bytes = 0;
+        let mut encoded = 0;
+        for round in 0..ROUNDS {
+            world.begin_anew();
+            let (took, len) = world.get()?;
+            ever.push(took);
+            bytes = len;
+            if round == 0 {
+                encoded = resident().saturating_sub(folded);
+            }
+            world.begin_anew();
+            world.ask_for_another()?;
+            world.change(round * 3 * (allocations / ROUNDS / 4))?;
+            first.push(world.get()?.0);
+            world.change((round * 3 + 1) * (allocations / ROUNDS / 4))?;
+            changed.push(world.get()?.0);
+            unchanged.push(world.get()?.0);
+        }
+        ensure!(
+            bytes > allocations * 200,
+            "the body has {bytes} bytes, which is too little"
+        );
+        for (name, samples) in names.into_iter().zip(&samples) {
+            table.add(Row {
+                name,
+                value: ms(samples.median()),
+                unit: "ms",
+                p99: Some(ms(samples.quantile(0.99))),
+                target: Target::Below(target),
+                stage: Target::None,
+                note: format!(
+                    "one job on {allocations} nodes of a made-up journal, {:.1} MB; the core in this process, without HTTP",
+                    bytes as f64 / 1e6
+                ),
+            });
+        }
+        if allocations == 100_000 {
+            for (name, bytes, note) in [
+                (
+                    "statuses, memory per allocation, folded",
+                    folded.saturating_sub(before),
+                    "resident growth: job-info's list of that job and its nodes",
+                ),
+                (
+                    "statuses, memory per allocation, encoded",
+                    encoded,
+                    "resident growth by the first body; at most 128 MiB of such text are kept",
+                ),
+            ] {
+                table.add(Row {
+                    name,
+                    value: bytes as f64 / allocations as f64,
+                    unit: "B",
+                    p99: None,
+                    target: Target::None,
+                    stage: Target::None,
+                    note: note.into(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
