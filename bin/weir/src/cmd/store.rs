@@ -42,8 +42,9 @@ pub struct Which {
 
 /// Look at all of a store and name what is damaged
 ///
-/// Every page of the file, every line of the log, and every job: that its columns, jobspec, resources and eventlog can be read, that its
-/// events apply one after the other, and that log and archive say the same. Nothing is changed. A running instance is not
+/// What the schema has, the write-ahead log frame by frame and whether it lost its end, every page of the file, every line of the log, and
+/// every job: that its columns, jobspec, resources and eventlog can be read, that its events apply one after the other, and that log
+/// and archive say the same. Nothing is changed. A running instance is not
 /// held up. Jobs that cannot be used are set aside by the instance when it meets them: neither listed nor run. 'weir job purge ID'
 /// removes one; 'weir store recover' makes a new store of all that can be read.
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,7 @@ JSON
    \"active\":N,\"set_aside\":[ID…],\"problems\":[{\"place\":…,\"id\":ID|null,\"what\":…}…],
    \"more\":N,\"errors\":[…]}
   set_aside: jobs that cannot be used
-  place is one of pages, log, job, tail, instancelog, blob, meta
+  place is one of schema, wal, pages, log, job, tail, instancelog, blob, meta
 
 EXIT STATUS
   0  the store is sound
@@ -254,6 +255,13 @@ fn check(args: &Check) -> anyhow::Result<()> {
         }
         if report.more > 0 {
             writeln!(out, "and {} more", report.more)?;
+        }
+        if report.wal_torn > 0 {
+            writeln!(
+                out,
+                "the write-ahead log ends with {} pages of a commit that is not whole: told to nobody, no damage",
+                report.wal_torn
+            )?;
         }
         let aside = report.set_aside().len();
         if report.problems.is_empty() {
