@@ -4,6 +4,7 @@
 //!  id ──► slot ──► record          by_id, slab (blocks that never move)
 //!  pending, running, inactive      Order: keys carry the slot
 //!  by_modify                       Order: what changed last is last
+//!  in_id_order                     Order: the listed jobs by id
 //!  user queue name state …         Index: sets of slots
 //!  parent ──► children             by id, with their statuses
 //!  nodes                           names that are in an R, and what is known of them
@@ -31,7 +32,7 @@ use crate::{
     index::Index,
     nodes::Nodes,
     order::Order,
-    place::{Group, ModifyKey, PendingKey, Place, SLOTS_MAX, TimedKey},
+    place::{Group, IdKey, ModifyKey, PendingKey, Place, SLOTS_MAX, TimedKey},
     record::{Record, Spec, Stand},
     slots::Slot,
     specs::Specs,
@@ -140,6 +141,7 @@ struct AllMoves {
     running: Moves<TimedKey>,
     inactive: Moves<TimedKey>,
     modify: Moves<ModifyKey>,
+    id: Moves<IdKey>,
 }
 
 impl AllMoves {
@@ -182,6 +184,7 @@ pub struct Jobs {
     running: Order<TimedKey>,
     inactive: Order<TimedKey>,
     by_modify: Order<ModifyKey>,
+    in_id_order: Order<IdKey>,
     families: Families,
     nodes: Nodes,
     /// The entry that is being folded.
@@ -275,6 +278,12 @@ impl Jobs {
     #[must_use]
     pub fn by_modify(&self) -> &Order<ModifyKey> {
         &self.by_modify
+    }
+
+    /// The same jobs by id, the smallest first.
+    #[must_use]
+    pub fn in_id_order(&self) -> &Order<IdKey> {
+        &self.in_id_order
     }
 
     /// The jobs that were dispatched from this one, by id; none when there never was one.
@@ -372,6 +381,7 @@ impl Jobs {
             + self.running.heap_bytes()
             + self.inactive.heap_bytes()
             + self.by_modify.heap_bytes()
+            + self.in_id_order.heap_bytes()
             + self.families.heap_bytes()
             + self.nodes.heap_bytes()
             + self.index.heap_bytes()
@@ -578,6 +588,8 @@ impl Jobs {
             if let Some(shown) = &shown {
                 self.hide(shown, slot);
                 self.moves.modify.gone.extend(shown.modify);
+                let key = IdKey::new(id, slot, record.job().userid);
+                self.moves.id.gone.extend(shown.modify.map(|_| key));
             }
             self.removed.push(Removed {
                 id,
@@ -641,6 +653,7 @@ impl Jobs {
             };
             let what = std::mem::take(&mut record.what);
             let now = Shown::of(record, slot);
+            let user = record.job().userid;
             changed.push(id);
             let before = shown.as_ref().and_then(|shown| shown.modify);
             if shown.as_ref().map(|shown| shown.stand) != Some(now.stand)
@@ -656,6 +669,9 @@ impl Jobs {
             if before != now.modify {
                 self.moves.modify.gone.extend(before);
                 self.moves.modify.new.extend(now.modify);
+            }
+            if before.is_none() && now.modify.is_some() {
+                self.moves.id.new.push(IdKey::new(id, slot, user));
             }
             if self.notices.is_some() && (before.is_some() || now.modify.is_some()) {
                 self.tell(slot, before, now.modify, what);
@@ -692,6 +708,7 @@ impl Jobs {
             running,
             inactive,
             modify,
+            id,
         } = std::mem::take(&mut self.moves);
         self.tell_parents(parents);
         let moves = [&pending.gone, &pending.new]
@@ -706,6 +723,7 @@ impl Jobs {
         self.running.change(running.gone, running.new);
         self.inactive.change(inactive.gone, inactive.new);
         self.by_modify.change(modify.gone, modify.new);
+        self.in_id_order.change(id.gone, id.new);
         self.noted_before = self.notices.as_ref().map_or(0, Vec::len);
         Settled { moves, changed }
     }
@@ -817,6 +835,8 @@ impl Jobs {
             let shown = Shown::of(record, slot);
             moves.put(shown.place);
             moves.modify.new.extend(shown.modify);
+            let key = IdKey::new(record.id(), slot, record.job().userid);
+            moves.id.new.extend(shown.modify.map(|_| key));
             if let (Some(parent), Some(status)) = (record.parent(), shown.stand.status) {
                 let child = Child { slot, status };
                 families.put(parent, record.id(), child, record.modify_seq());
@@ -831,6 +851,7 @@ impl Jobs {
         self.running = Order::from_unsorted(moves.running.new);
         self.inactive = Order::from_unsorted(moves.inactive.new);
         self.by_modify = Order::from_unsorted(moves.modify.new);
+        self.in_id_order = Order::from_unsorted(moves.id.new);
         self.replay = false;
     }
 

@@ -46,7 +46,7 @@ pub use clients::ClientStatus;
 pub use constraint::{Constraint, ConstraintError};
 pub use jobs::Jobs;
 pub use nodes::{Node, NodeIx, Nodes};
-pub use place::{Group, ModifyKey};
+pub use place::{Group, IdKey, ModifyKey};
 pub use projection::{FoldCounters, FoldError, Folded, Form, Projection, Seen};
 pub use query::{Query, QueryError};
 pub use record::{Kind, Record, Status};

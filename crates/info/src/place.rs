@@ -164,6 +164,42 @@ impl Tagged for ModifyKey {
     }
 }
 
+/// A job's id, ascending. 12 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdKey(ModifyKey);
+
+impl IdKey {
+    /// The key of a job.
+    #[must_use]
+    pub fn new(id: JobId, slot: Slot, user: u32) -> Self {
+        Self(ModifyKey::new(id.0, slot, user))
+    }
+
+    /// The least of all keys of `id`: those before it in the order are of a smaller one.
+    #[must_use]
+    pub fn seek(id: JobId) -> Self {
+        Self(ModifyKey::seek(id.0))
+    }
+
+    /// The id.
+    #[must_use]
+    pub fn id(self) -> JobId {
+        JobId(self.0.seq())
+    }
+
+    /// The job's slot.
+    #[must_use]
+    pub fn slot(self) -> Slot {
+        self.0.slot()
+    }
+}
+
+impl Tagged for IdKey {
+    fn tags(&self) -> u64 {
+        self.0.tags()
+    }
+}
+
 /// Bits that ascend as the real numbers do.
 fn ascending(time: f64) -> u64 {
     let bits = time.to_bits();
@@ -247,6 +283,7 @@ mod tests {
         assert_eq!(size_of::<PendingKey>(), 16);
         assert_eq!(size_of::<TimedKey>(), 24);
         assert_eq!(size_of::<ModifyKey>(), 12);
+        assert_eq!(size_of::<IdKey>(), 12);
     }
 
     #[test]

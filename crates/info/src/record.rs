@@ -275,6 +275,12 @@ impl Record {
             .filter(|_| self.job.has_resources || self.job.freed)
     }
 
+    /// When it got resources, if it did.
+    #[must_use]
+    pub fn allocated(&self) -> Option<Stamp> {
+        self.held().map(|held| held.created)
+    }
+
     /// The entry that made it.
     #[must_use]
     pub fn create_seq(&self) -> u64 {

@@ -274,6 +274,14 @@ impl Oracle {
             }
             self.check_allocs(known, projection);
         }
+        let ids: Vec<u64> = by_modify.iter().map(|(_, id)| *id).collect();
+        let in_order = || jobs.in_id_order().iter();
+        assert!(in_order().map(|key| key.id().0).eq(ids));
+        assert!(
+            in_order()
+                .map(|key| jobs.record(key.slot()).map(|record| record.id()))
+                .eq(in_order().map(|key| Some(key.id())))
+        );
         by_modify.sort_unstable();
         let order = jobs.by_modify();
         let id_of = |key: &ModifyKey| jobs.record(key.slot()).expect("a record").id().0;

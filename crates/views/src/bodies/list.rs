@@ -6,14 +6,17 @@
 
 use std::sync::Arc;
 
-use info::{Allocs, Projection, Record};
+use info::{Allocs, IdKey, Projection, Record, slots::Slots};
 use job::JobId;
+use roaring::RoaringBitmap;
 
 use super::subject::{AllocSubject, JobSubject};
 use crate::{answer::HttpError, ask::Viewer, facts, filter::Compiled, names};
 
 /// Most objects of one page; more are asked for with the next token.
 pub const PAGE_MAX: u32 = 10_000;
+/// Most jobs that are looked at for one page.
+pub const LOOK_MAX: usize = 1_000_000;
 /// How many more keys than a page are looked at first.
 const PORTION_FACTOR: usize = 2;
 /// The least portion.
@@ -132,40 +135,54 @@ pub(crate) fn page<T, K: Ord + Copy>(
     Ok(Page { rows, next: None })
 }
 
-/// Ids of the jobs that may be on a list: all, or those that its filter leaves.
-fn candidates(projection: &Projection, list: &List, viewer: Viewer) -> Vec<JobId> {
+/// Ids of the jobs that may be on a list, if an index knows them; none: it may be any.
+fn candidates(projection: &Projection, list: &List, viewer: Viewer) -> Option<Vec<JobId>> {
     let jobs = projection.jobs();
-    if list.nowhere {
-        return Vec::new();
-    }
+    let mut slots = RoaringBitmap::new();
+    let mut add = |of: Option<&Slots>| {
+        if let Some(of) = of {
+            of.add_to(&mut slots);
+        }
+    };
     let filter = list.filter.as_ref();
-    if let Some(ids) = filter.and_then(|filter| filter.required("ID")) {
-        let mut ids: Vec<JobId> = ids.into_iter().filter_map(names::parse_job).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        return ids;
+    let required = |field| filter.and_then(|filter| filter.required(field));
+    if let Some(ids) = required("ID") {
+        return Some(unique(ids.into_iter().filter_map(names::parse_job)));
     }
-    if let Some(parents) = filter.and_then(|filter| filter.required("ParentID"))
-        && !parents.contains(&"")
-    {
+    if let Some(parents) = required("ParentID").filter(|parents| !parents.contains(&"")) {
         let parents = parents.into_iter().filter_map(names::parse_job);
         let children = parents.filter_map(|parent| jobs.children(parent));
-        let mut ids: Vec<JobId> = children
-            .flat_map(|children| children.iter().map(|(id, _)| id))
-            .collect();
-        ids.sort_unstable();
-        ids.dedup();
-        return ids;
+        return Some(unique(
+            children.flat_map(|children| children.iter().map(|(id, _)| id)),
+        ));
     }
-    let order = jobs.by_modify();
-    let tags = viewer.only().map_or(u64::MAX, info::place::user_tag);
-    let slots = order.iter_tagged(tags).map(|key| key.slot());
-    slots
-        .filter_map(|slot| jobs.record(slot).map(Record::id))
-        .collect()
+    if let Some(wanted) = required("Name").filter(|wanted| !wanted.contains(&"")) {
+        wanted
+            .into_iter()
+            .for_each(|name| add(jobs.index().name(name)));
+    } else if let Some(pools) = required("NodePool").filter(|pools| !pools.contains(&facts::POOL)) {
+        pools
+            .into_iter()
+            .for_each(|pool| add(jobs.index().queue(pool)));
+    } else {
+        add(jobs.index().user(viewer.only()?));
+    }
+    Some(
+        slots
+            .into_iter()
+            .filter_map(|slot| jobs.record(slot).map(Record::id))
+            .collect(),
+    )
 }
 
-/// The jobs of a list.
+fn unique(ids: impl Iterator<Item = JobId>) -> Vec<JobId> {
+    let mut ids: Vec<JobId> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// The jobs of a list. A page is short where more than [`LOOK_MAX`] jobs were looked at for it; the next one goes on there.
 pub(crate) fn jobs<'p>(
     projection: &'p Projection,
     list: &List,
@@ -181,8 +198,7 @@ pub(crate) fn jobs<'p>(
             )
         }
     };
-    let keys = candidates(projection, list, viewer);
-    page(keys, list, from, |id| {
+    let look = |id: JobId| {
         let Some(record) = visible(projection, viewer, id) else {
             return Ok(None);
         };
@@ -192,7 +208,54 @@ pub(crate) fn jobs<'p>(
         Ok(list
             .passes(&JobSubject::new(projection, record))?
             .then_some(record))
-    })
+    };
+    if list.nowhere {
+        return Ok(Page {
+            rows: Vec::new(),
+            next: None,
+        });
+    }
+    if let Some(ids) = candidates(projection, list, viewer) {
+        return page(ids, list, from, look);
+    }
+    let order = projection.jobs().in_id_order();
+    if list.reverse {
+        let after = from.and_then(|from| from.0.checked_add(1));
+        let len = after.map_or(order.len(), |after| {
+            order.before(&IdKey::seek(JobId(after)))
+        });
+        walk(order.iter_down(len), list, look)
+    } else {
+        let rank = from.map_or(0, |from| order.before(&IdKey::seek(from)));
+        walk(order.iter_from(rank), list, look)
+    }
+}
+
+/// Takes a page out of jobs that come in its order.
+fn walk<'p, 'k>(
+    keys: impl Iterator<Item = &'k IdKey>,
+    list: &List,
+    mut look: impl FnMut(JobId) -> Result<Option<&'p Record>, HttpError>,
+) -> Result<Page<&'p Record, JobId>, HttpError> {
+    let mut rows = Vec::new();
+    for (looked, key) in keys.enumerate() {
+        if looked == LOOK_MAX {
+            return Ok(Page {
+                rows,
+                next: Some(key.id()),
+            });
+        }
+        if let Some(row) = look(key.id())? {
+            if rows.len() == list.per_page as usize {
+                return Ok(Page {
+                    rows,
+                    next: Some(key.id()),
+                });
+            }
+            rows.push(row);
+        }
+    }
+    Ok(Page { rows, next: None })
 }
 
 /// A job that is listed and that this viewer may see.
@@ -213,7 +276,10 @@ pub(crate) fn allocations<'p>(
     let nodes = projection.nodes();
     let prefixed = !list.prefix.is_empty();
     // Sorted by the id alone with a prefix, as tokens are then.
-    let seq_of = |record: &Record| if prefixed { 0 } else { created(record, nodes) };
+    let seq_of = |record: &Record| match record.allocated() {
+        Some(created) if !prefixed => created.seq,
+        _ => 0,
+    };
     let from = match list.token.as_deref() {
         None => None,
         Some(token) => {
@@ -320,15 +386,8 @@ fn candidates_of_allocations(
     let slots = jobs.by_modify().iter_tagged(tags).map(|key| key.slot());
     let records = slots.filter_map(|slot| jobs.record(slot));
     records
-        .filter(|record| record.job().has_resources || record.job().freed)
+        .filter(|record| record.allocated().is_some())
         .map(Record::id)
-}
-
-fn created(record: &Record, nodes: &info::Nodes) -> u64 {
-    Allocs::of(record, nodes)
-        .iter()
-        .next()
-        .map_or(0, |alloc| alloc.created.seq)
 }
 
 fn job_part(bytes: u128) -> u64 {

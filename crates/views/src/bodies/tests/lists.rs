@@ -333,3 +333,61 @@ fn a_guest_of_a_private_instance_sees_own_jobs_only() {
     );
     assert!(!text.expect("UTF-8").contains("command"));
 }
+
+#[test]
+fn what_an_index_finds_is_what_looking_at_all_finds() {
+    let mut feed = Feed::new();
+    for id in 1..=60 {
+        let queue = if id % 3 == 0 {
+            r#""queue":"night","#
+        } else {
+            ""
+        };
+        feed.submit(
+            id * 100,
+            1000 + u32::try_from(id % 4).expect("small"),
+            if id % 2 == 0 { "a" } else { "b" },
+            queue,
+        );
+    }
+    let _changes = feed.fold();
+    for (by_index, by_looking) in [
+        ("Name == a", "Name matches `^a$`"),
+        (
+            "Name == a and NodePool == night",
+            "not (Name != a or NodePool != night)",
+        ),
+        ("NodePool == night", "NodePool matches `^night$`"),
+        ("NodePool == default", "not NodePool == night"),
+        ("Name == a or Name == b", "Stop == false"),
+        ("Name == c", "Stop == true"),
+        (
+            "Name == \"\" or NodePool == night",
+            "NodePool matches `^night$`",
+        ),
+    ] {
+        for viewer in [Viewer::OWNER, guest(1001)] {
+            for (reverse, per_page) in [(false, 0), (true, 0), (false, 3), (true, 3)] {
+                let all = |filter: &str| {
+                    let (mut met, mut token) = (Vec::new(), String::new());
+                    loop {
+                        let params = ListParams {
+                            filter,
+                            reverse,
+                            per_page,
+                            next_token: &token,
+                            ..ListParams::default()
+                        };
+                        let (page, next) = made_for(&feed, &jobs(params), viewer).expect("a page");
+                        met.extend(ids(&page).into_iter().map(str::to_owned));
+                        match next {
+                            Some(next) => token = next,
+                            None => return met,
+                        }
+                    }
+                };
+                assert_eq!(all(by_index), all(by_looking), "{by_index}");
+            }
+        }
+    }
+}
