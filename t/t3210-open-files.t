@@ -34,4 +34,6 @@ test_expect_success 'job-runner, and with it the jobs, keep theirs' '
 	test $(weir run sh -c "ulimit -S -n") = 200
 '
 
+weir_stop
+
 test_done
