@@ -8,12 +8,12 @@ use std::sync::Arc;
 use job::{
     hostlist::Hostlist,
     idset::Idset,
-    jobspec::{JobType, Jobspec},
+    jobspec::{JobType, Jobspec, Weir},
     r::R,
 };
 use serde_json::Value;
 
-use crate::record::{Allocation, GROUP_USUAL, Kind, Spec};
+use crate::record::{Allocation, Dispatch, GROUP_USUAL, Kind, Spec};
 
 /// What a listing shows of a jobspec; nothing of what is no jobspec.
 #[must_use]
@@ -39,10 +39,31 @@ pub fn spec(json: &str) -> Spec {
                 },
                 sysbatch: jobspec.weir.as_ref().is_some_and(|weir| weir.sysbatch),
                 parent: jobspec.parent(),
+                dispatch: jobspec.weir.as_deref().and_then(dispatch).map(Box::new),
             }
         }
         Err(_) => of_foreign(json),
     }
+}
+
+/// What a jobspec says of dispatches, if it says anything.
+fn dispatch(weir: &Weir) -> Option<Dispatch> {
+    let parent = weir.parameterized.as_ref().map(|parent| Dispatch {
+        payload: parent.payload.as_str(),
+        meta_required: parent.meta_required.clone(),
+        meta_optional: parent.meta_optional.clone(),
+        ..Dispatch::default()
+    });
+    let child = weir
+        .dispatch
+        .as_ref()
+        .filter(|child| !child.meta.is_empty());
+    parent.or_else(|| {
+        Some(Dispatch {
+            meta: child?.meta.clone(),
+            ..Dispatch::default()
+        })
+    })
 }
 
 /// The label of the slot, if it is not the usual one.

@@ -49,6 +49,6 @@ pub use nodes::{Node, NodeIx, Nodes};
 pub use place::{Group, IdKey, ModifyKey};
 pub use projection::{FoldCounters, FoldError, Folded, Form, Projection, Seen};
 pub use query::{Query, QueryError};
-pub use record::{Kind, Record, Status};
+pub use record::{Dispatch, Kind, Record, Status};
 pub use row::{Attr, Attrs, UnknownAttr};
 pub use waiters::{Waiters, WaitsFull};

@@ -86,6 +86,36 @@ pub struct Spec {
     pub sysbatch: bool,
     /// The job it was dispatched from.
     pub parent: Option<JobId>,
+    /// What can be dispatched from it, or what it was dispatched with, if there is anything to say.
+    pub dispatch: Option<Box<Dispatch>>,
+}
+
+/// What can be dispatched from a job, or what a job was dispatched with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Dispatch {
+    /// Of a parent: whether a payload may come: `optional`, `required`, `forbidden`.
+    pub payload: &'static str,
+    /// Of a parent: keys that must come.
+    pub meta_required: Vec<String>,
+    /// Of a parent: keys that may come.
+    pub meta_optional: Vec<String>,
+    /// Of a child: the keys that came, and their values.
+    pub meta: Vec<(String, String)>,
+}
+
+impl Dispatch {
+    /// Bytes held, about.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let keys = self.meta_required.iter().chain(&self.meta_optional);
+        let pairs = self.meta.iter().map(|(key, value)| key.len() + value.len());
+        size_of::<Self>()
+            + keys
+                .map(|key| key.len() + size_of::<String>())
+                .sum::<usize>()
+            + pairs
+                .map(|bytes| bytes + 2 * size_of::<String>())
+                .sum::<usize>()
+    }
 }
 
 impl Eq for Spec {}
@@ -102,6 +132,7 @@ impl std::hash::Hash for Spec {
             .hash(state);
         (self.ntasks, self.ncores, self.nnodes, self.duration_bits).hash(state);
         (&self.group, self.kind, self.sysbatch, self.parent).hash(state);
+        self.dispatch.hash(state);
     }
 }
 

@@ -67,10 +67,13 @@ impl Specs {
 
     /// Bytes held, about.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let known = self
-            .known
-            .iter()
-            .map(|spec| size_of::<Spec>() + 24 + spec.cwd.as_ref().map_or(0, |cwd| cwd.len()));
+        let known = self.known.iter().map(|spec| {
+            let dispatch = spec
+                .dispatch
+                .as_ref()
+                .map_or(0, |dispatch| dispatch.heap_bytes());
+            size_of::<Spec>() + 24 + spec.cwd.as_ref().map_or(0, |cwd| cwd.len()) + dispatch
+        });
         let texts = self.texts.keys().map(|text| text.len() + 32);
         known.chain(texts).sum()
     }

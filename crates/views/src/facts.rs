@@ -83,6 +83,16 @@ pub fn status_description(record: &Record) -> Cow<'_, str> {
     }
 }
 
+/// `Meta`: what it was dispatched with.
+#[must_use]
+pub fn meta(record: &Record) -> &[(String, String)] {
+    record
+        .spec()
+        .dispatch
+        .as_deref()
+        .map_or(&[], |dispatch| &dispatch.meta)
+}
+
 /// Seconds since 1970.
 #[must_use]
 pub fn seconds(time: Timestamp) -> u64 {

@@ -55,7 +55,7 @@ pub(crate) fn stub(out: &mut Vec<u8>, list: &info::Projection, record: &Record, 
         object.uint("Version", 0_u64);
         object.nanos("SubmitTime", record.job().t_submit);
         if meta {
-            object.nulls(&["Meta"]);
+            write_meta(object, record);
         }
         own(object, record);
     });
@@ -79,16 +79,19 @@ pub(crate) fn full(out: &mut Vec<u8>, record: &Record) {
         group(object.open(), record);
         object.open().push(b']');
         object.nulls(&["Update", "Multiregion", "Periodic", "Reschedule", "Migrate"]);
-        if record.kind() == Kind::Parameterized {
-            object.raw(
-                "ParameterizedJob",
-                br#"{"Payload":"","MetaRequired":null,"MetaOptional":null}"#,
-            );
-        } else {
-            object.nulls(&["ParameterizedJob"]);
+        match &record.spec().dispatch {
+            Some(asked) if record.kind() == Kind::Parameterized => {
+                object.object("ParameterizedJob", |object| {
+                    object.text("Payload", asked.payload);
+                    keys(object, "MetaRequired", &asked.meta_required);
+                    keys(object, "MetaOptional", &asked.meta_optional);
+                });
+            }
+            _ => object.nulls(&["ParameterizedJob"]),
         }
         object.bool("Dispatched", record.parent().is_some());
-        object.nulls(&["Payload", "Meta", "UI", "VersionTag"]);
+        write_meta(object, record);
+        object.nulls(&["Payload", "UI", "VersionTag"]);
         object.blanks(&[
             "ConsulToken",
             "ConsulNamespace",
@@ -108,6 +111,28 @@ pub(crate) fn full(out: &mut Vec<u8>, record: &Record) {
         object.uint("JobModifyIndex", record.create_seq());
         own(object, record);
     });
+}
+
+fn write_meta(object: &mut Object<'_>, record: &Record) {
+    match facts::meta(record) {
+        [] => object.nulls(&["Meta"]),
+        meta => object.object("Meta", |object| {
+            for (key, value) in meta {
+                info::row::text(object.any_key(key), value);
+            }
+        }),
+    }
+}
+
+/// Names in a list; null if there is none.
+fn keys(object: &mut Object<'_>, key: &str, names: &[String]) {
+    if names.is_empty() {
+        object.nulls(&[key]);
+    } else {
+        json::list(object.key(key), names, |out, name| {
+            info::row::text(out, name)
+        });
+    }
 }
 
 /// What is left of a job that is gone.

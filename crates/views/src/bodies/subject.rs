@@ -51,9 +51,16 @@ impl Subject for JobSubject<'_> {
             "Datacenters" => Value::texts(["*"]),
             "TaskGroups" => Value::List(vec![Value::Struct(Box::new(Group(record)))]),
             "Constraints" | "Affinities" | "Spreads" => Value::Nil(Kind::List),
-            "Meta" => Value::Nil(Kind::Map),
-            "ParameterizedJob" if record.kind() == info::Kind::Parameterized => {
-                Value::Struct(Box::new(Parameters))
+            "Meta" => match facts::meta(record) {
+                [] => Value::Nil(Kind::Map),
+                meta => Value::Map(
+                    meta.iter()
+                        .map(|(key, value)| (key.into(), Value::text(value)))
+                        .collect(),
+                ),
+            },
+            "ParameterizedJob" if facts::is_parent(record) => {
+                Value::Struct(Box::new(Parameters(record)))
             }
             "Update" | "Periodic" | "ParameterizedJob" | "Multiregion" | "UI" | "VersionTag" => {
                 Value::Nil(Kind::Object)
@@ -105,14 +112,20 @@ impl Subject for Task<'_> {
     }
 }
 
-/// That a job is a parent; what it asks of its children is in its jobspec.
-struct Parameters;
+/// What a parent asks of a dispatch.
+struct Parameters<'a>(&'a Record);
 
-impl Subject for Parameters {
+impl Subject for Parameters<'_> {
     fn field(&self, name: &str) -> Option<Value<'_>> {
+        let asked = self.0.spec().dispatch.as_deref();
+        let keys = |keys: Option<&'_ [String]>| match keys {
+            None | Some([]) => Value::Nil(Kind::List),
+            Some(keys) => Value::List(keys.iter().map(|key| Value::owned(key.clone())).collect()),
+        };
         match name {
-            "Payload" => Some(Value::text("")),
-            "MetaRequired" | "MetaOptional" => Some(Value::Nil(Kind::List)),
+            "Payload" => Some(Value::text(asked.map_or("", |asked| asked.payload))),
+            "MetaRequired" => Some(keys(asked.map(|asked| &*asked.meta_required))),
+            "MetaOptional" => Some(keys(asked.map(|asked| &*asked.meta_optional))),
             _ => None,
         }
     }

@@ -417,3 +417,59 @@ fn nodes_are_up_down_or_drained() {
         .collect();
     assert_eq!(pools, ["all", "big", "default"]);
 }
+
+#[test]
+fn a_parent_says_what_it_asks_and_a_child_what_it_got() {
+    let mut feed = Feed::new();
+    let asks = r#""weir":{"parameterized":{"payload":"forbidden","meta_required":["owner"]}},"#;
+    feed.submit(103, 1000, "parent", asks);
+    for (id, owner) in [(104, "ann"), (105, "bob")] {
+        let got = format!(
+            r#""weir":{{"parent":103,"dispatch":{{"meta":{{"owner":"{owner}","owner-team":"x\"y"}}}}}},"#
+        );
+        feed.submit(id, 1000, "parent", &got);
+    }
+    let _changes = feed.fold();
+    let parent = made(&feed, &Query::Job(Some(JobId(103))));
+    assert_eq!(
+        parent["ParameterizedJob"],
+        json!({"Payload": "forbidden", "MetaRequired": ["owner"], "MetaOptional": null})
+    );
+    assert_eq!(parent["Meta"], Value::Null);
+    let child = made(&feed, &Query::Job(Some(JobId(104))));
+    assert_eq!(
+        (&child["ParameterizedJob"], &child["Meta"]),
+        (&Value::Null, &json!({"owner": "ann", "owner-team": "x\"y"}))
+    );
+    for (filter, expected) in [
+        ("Meta.owner == bob", vec![105]),
+        ("Meta.owner != bob", vec![103, 104]),
+        ("owner in Meta", vec![104, 105]),
+        ("any Meta as k, v { k == owner and v == ann }", vec![104]),
+        ("ParameterizedJob.Payload == forbidden", vec![]),
+        (
+            "ParameterizedJob is not nil and owner in ParameterizedJob.MetaRequired",
+            vec![103],
+        ),
+    ] {
+        let list = list(ListParams {
+            filter,
+            ..ListParams::default()
+        });
+        let met = made_for(&feed, &Query::Jobs { list, meta: true }, Viewer::OWNER);
+        match met {
+            Ok((page, _)) => {
+                let met: Vec<_> = ids(&page)
+                    .into_iter()
+                    .map(|id| names::parse_job(id).expect("id").0)
+                    .collect();
+                assert_eq!(met, expected, "{filter}");
+            }
+            // Walking through the null of a child is an error, as there.
+            Err(error) => assert!(
+                expected.is_empty() && error.text.contains("/ParameterizedJob/Payload at part 1"),
+                "{error}"
+            ),
+        }
+    }
+}
