@@ -59,9 +59,9 @@ class Jobs:
                 "runs": submit("exec sleep 1000"),
                 "failed": submit("exit 3"),
                 "held": submit("true", urgency=0),
-                "parent": submit("true", weir={"parameterized": {"payload": "optional"}}),
+                "parent": submit("true", weir={"parameterized": {"payload": "optional", "meta_optional": ["owner"]}}),
             }
-            answer = client.call("job-manager.dispatch", {"id": ids["parent"]})
+            answer = client.call("job-manager.dispatch", {"id": ids["parent"], "meta": {"owner": "ann"}})
             ids["child"], ids["seq"] = answer["id"], answer["seq"]
             for name in ("failed", "child"):
                 subprocess.run(["weir", "wait", wire.f58(ids[name])], check=False, stderr=subprocess.DEVNULL)
@@ -106,6 +106,8 @@ def python_nomad():
     check(jobs.runs in client.jobs and "nothing" not in client.jobs, "which jobs are there")
     met = client.jobs.get_jobs(prefix=jobs.parent, namespace="*", filter_="Status == running", meta=True)
     equal([(row["ID"], row["Meta"]) for row in met], [(jobs.parent, None)], "jobs by prefix and filter")
+    met = client.jobs.get_jobs(filter_="Meta.owner == ann", meta=True)
+    equal([(row["ID"], row["Meta"]) for row in met], [(jobs.child, {"owner": "ann"})], "jobs by what they were dispatched with")
     equal(client.jobs.get_jobs(namespace="other"), [], "jobs elsewhere")
 
     for ident in (jobs.runs, jobs.child):
@@ -239,7 +241,8 @@ def nomadpy_calls():
         equal(client.jobs.deployments(ident, all=True)[0], [], "deployments")
         equal(client.jobs.latest_deployment(ident)[0], None, "deployment")
     parent, _ = client.jobs.info(jobs.parent)
-    check(parent.parameterized_job is not None and parent.status == "running", "the parent")
+    asks = parent.parameterized_job
+    equal((parent.status, asks.payload, asks.meta_optional), ("running", "optional", ["owner"]), "the parent")
     summary, _ = client.jobs.summary(jobs.parent)
     equal((summary.children.pending, summary.children.running, summary.children.dead), (0, 0, 1), "children")
     child, _ = client.jobs.info(jobs.child)
