@@ -232,6 +232,49 @@ impl Hostlist {
             .flat_map(|run| (0..run.count()).map(move |at| run.name(at)))
     }
 
+    /// The names at these places, from and (not included) to, ascending and not overlapping. Takes one pass over the runs, however many names
+    /// they stand for.
+    #[must_use]
+    pub fn pick(&self, places: impl IntoIterator<Item = (u64, u64)>) -> Hostlist {
+        let mut picked = Hostlist::new();
+        let (mut runs, mut start) = (self.runs.iter().peekable(), 0);
+        for (from, to) in places {
+            while let Some(run) = runs.peek() {
+                let end = start + run.count();
+                let (low, high) = (from.max(start), to.min(end));
+                if low < high {
+                    picked.count += high - low;
+                    let mut part = (*run).clone();
+                    if let Some(numbers) = &mut part.numbers {
+                        numbers.last = numbers.first + (high - start) - 1;
+                        numbers.first += low - start;
+                    }
+                    picked.push_run(part);
+                }
+                if end > to {
+                    break;
+                }
+                start = end;
+                runs.next();
+            }
+        }
+        picked
+    }
+
+    /// Adds a run that was counted, to the last one if it goes on from there.
+    fn push_run(&mut self, run: Run) {
+        if let Some(last) = self.runs.last_mut()
+            && last.same_name(&run)
+            && let (Some(before), Some(next)) = (&mut last.numbers, run.numbers)
+            && before.last + 1 == next.first
+            && before.width == next.width
+        {
+            before.last = next.last;
+            return;
+        }
+        self.runs.push(run);
+    }
+
     /// Adds all names of `other` at the end, as far as there is room.
     pub fn append(&mut self, other: &Hostlist) {
         for run in &other.runs {
@@ -481,6 +524,27 @@ mod tests {
             prop_assert!(back.iter().eq(names.iter().cloned()));
             prop_assert_eq!(list.count(), names.len() as u64);
             prop_assert!(names.iter().all(|name| back.contains(name)));
+        }
+
+        #[test]
+        fn names_at_places_are_those_of_the_list(
+            names in prop::collection::vec("[ab]{1,2}[0-9]{0,2}", 0..20),
+            picked in prop::collection::vec(any::<bool>(), 20),
+        ) {
+            let list = Hostlist::from_names(&names);
+            let mut places: Vec<(u64, u64)> = Vec::new();
+            for (at, _) in names.iter().enumerate().filter(|(at, _)| picked[*at]) {
+                let at = at as u64;
+                match places.last_mut() {
+                    // Neighbours in one range, or each in its own.
+                    Some(last) if last.1 == at && !at.is_multiple_of(3) => last.1 += 1,
+                    _ => places.push((at, at + 1)),
+                }
+            }
+            let part = list.pick(places);
+            let expected = names.iter().enumerate().filter(|(at, _)| picked[*at]);
+            prop_assert!(part.iter().eq(expected.map(|(_, name)| name.clone())));
+            prop_assert_eq!(part.count(), part.iter().count() as u64);
         }
 
         #[test]

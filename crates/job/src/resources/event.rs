@@ -191,11 +191,19 @@ impl Define {
         if *ranks == self.ranks {
             return self.r.nodelist.clone();
         }
-        let all = self.ranks.iter().zip(self.r.nodelist.iter());
-        Hostlist::from_names(
-            all.filter(|(rank, _)| ranks.contains(*rank))
-                .map(|(_, name)| name),
-        )
+        // The place of a name is how many ranks are below its own.
+        let mut ranges = self.ranks.ranges().iter().peekable();
+        let mut place = 0;
+        let asked = ranks.intersection(&self.ranks);
+        let places = asked.ranges().iter().map(|&(first, last)| {
+            while let Some((from, to)) = ranges.next_if(|&&(_, to)| to < first) {
+                place += u64::from(to - from) + 1;
+            }
+            let from = ranges.peek().map_or(first, |&&(from, _)| from);
+            let below = place + u64::from(first - from);
+            (below, below + u64::from(last - first) + 1)
+        });
+        self.r.nodelist.pick(places)
     }
 
     /// The context of its `resource-define`.

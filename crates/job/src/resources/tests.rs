@@ -269,6 +269,23 @@ fn nodes_show_their_pool_and_cores_by_rank() {
 }
 
 #[test]
+fn names_of_ranks_are_found_whatever_ranks_there_are() {
+    let r = br#"{"version":1,"execution":{"R_lite":[{"rank":"1,3-5","children":{"core":"0"}},{"rank":"8-9","children":{"core":"0-1"}}],"nodelist":["a[1-3],b[7-8],c"]}}"#;
+    let define = Define::new(r, BTreeMap::new()).unwrap();
+    for (ranks, names) in [
+        ("", ""),
+        ("1", "a1"),
+        ("3-4", "a[2-3]"),
+        ("1,5,9", "a1,b7,c"),
+        ("0-2,5-8", "a1,b[7-8]"),
+        ("0-100", "a[1-3],b[7-8],c"),
+        ("6-7,20", ""),
+    ] {
+        assert_eq!(define.nodelist(&set(ranks)).to_string(), names, "{ranks}");
+    }
+}
+
+#[test]
 fn the_written_form() {
     let resources = folded(&[
         defined(&["n0", "n1", "n2"]),
