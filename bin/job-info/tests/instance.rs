@@ -50,13 +50,17 @@ impl Daemon {
     }
 
     fn job_info(dir: &Path) -> Self {
+        Self::job_info_with(dir, None)
+    }
+
+    fn job_info_with(dir: &Path, http: Option<job_info::http::Options>) -> Self {
         let config = job_info::Config {
             socket: dir.join("socket"),
             statedir: dir.to_owned(),
             reconnect: Duration::from_millis(50),
             private: false,
             allow_guests: false,
-            http: None,
+            http,
         };
         Self::start(move |asked| async move {
             let shutdown = async {
@@ -366,5 +370,40 @@ fn logs_are_read_through_job_info() {
             answer["eventlog"].as_str().expect("text").lines().count(),
             6
         );
+    });
+}
+
+#[test]
+fn of_two_that_serve_http_at_any_port_one_does_and_the_other_takes_its_place() {
+    run(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _manager = Daemon::job_manager(dir.path());
+        let options = common::http::options();
+        let first = Daemon::job_info_with(dir.path(), Some(options));
+        serving(&connect(&dir.path().join("socket")).await).await;
+        let web = common::http::Web::in_directory(dir.path());
+        web.ready().await;
+        // With a port of its own it serves in any case, and the file stays the first one's.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let own = job_info::http::Options { address, ..options };
+        let other = Daemon::job_info_with(dir.path(), Some(own));
+        let second = Daemon::job_info_with(dir.path(), Some(options));
+        let at = |address| common::http::Web {
+            address,
+            ..web.clone()
+        };
+        at(address).ready().await;
+        assert_eq!(
+            common::http::Web::in_directory(dir.path()).address,
+            web.address
+        );
+        drop(other);
+        // The same address and the same token, served by the other.
+        drop(first);
+        web.ready().await;
+        assert_eq!(web.get("/v1/jobs").await.text(), "[]");
+        drop(second);
     });
 }

@@ -99,13 +99,15 @@ impl Serving {
             owner: self.owner,
             private: info.config.private,
         };
-        let (http, door, tokens) = Http::start(listener, &options, instance)?;
+        let (http, mut door, tokens) = Http::start(listener, &options, instance)?;
         if holds {
             http.publish(&info.config.statedir)?;
             self.published = true;
         }
         info.http_tokens = Some(Box::new(tokens));
         info.projection.watch_changes(true);
+        // How the list is: nothing may come for a while that would have it said.
+        door.work(info);
         self.open = Some((http, door));
         Ok(())
     }

@@ -182,8 +182,12 @@ pub(crate) struct Web {
 
 impl Web {
     pub(crate) fn of(instance: &Instance) -> Self {
+        Self::in_directory(instance.dir.path())
+    }
+
+    pub(crate) fn in_directory(dir: &std::path::Path) -> Self {
         let read = |name: &str| {
-            let text = std::fs::read_to_string(instance.dir.path().join(name));
+            let text = std::fs::read_to_string(dir.join(name));
             text.expect(name).trim().to_owned()
         };
         Self {
@@ -244,6 +248,21 @@ impl Web {
         Events {
             wire,
             text: String::new(),
+        }
+    }
+
+    /// Waits until somebody serves here, and follows its journal.
+    pub(crate) async fn ready(&self) {
+        loop {
+            if let Ok(stream) = TcpStream::connect(self.address).await {
+                let mut wire = Wire(BufReader::new(stream));
+                let ask = self.head("GET", "/healthz", "");
+                let sent = wire.0.get_mut().write_all(ask.as_bytes()).await;
+                if sent.is_ok() && wire.reply().await.is_some_and(|reply| reply.status == 200) {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
