@@ -73,6 +73,7 @@ attrs! {
     Annotations "annotations",
     Dependencies "dependencies",
     Waitstatus "waitstatus",
+    Parent "parent",
 }
 
 /// Every attribute.
@@ -211,6 +212,7 @@ fn write_attr(attr: Attr, record: &Record, out: &mut Vec<u8>) {
         Attr::Waitstatus => put(out, attr, job.finish_status, |out, status| {
             signed(out, status.into())
         }),
+        Attr::Parent => put(out, attr, record.parent(), |out, id| integer(out, id.0)),
     }
 }
 
