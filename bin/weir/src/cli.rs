@@ -4,10 +4,11 @@
 
 use crate::cmd::job::JobCommand;
 use crate::cmd::queue::QueueCommand;
+use crate::cmd::resource::ResourceCommand;
 use crate::cmd::store::StoreCommand;
 use crate::cmd::{
-    cancel, completions, info, job, jobs, journal, ping, run, shutdown, start, stats, submit,
-    version,
+    cancel, completions, dispatch, info, job, jobs, journal, open, ping, run, shutdown, start,
+    stats, submit, version,
 };
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -20,20 +21,23 @@ const TEMPLATE: &str = "\
 Jobs:
   submit       Submit a job and print its id
   run          Submit a job and stay with it
+  dispatch     Make a job from a parameterized one
   jobs         List jobs
   info         Show all that is known about jobs
   wait         Wait until jobs have ended
   cancel       Cancel jobs
-  job          Act on single jobs: priority, kill, attach, eventlog …
+  job          Act on single jobs: priority, kill, attach, clients …
 
 Watching:
   journal      Follow every event of every job
   stats        Show counts and counters
+  open         Open the page in a browser
 
 Instance:
   start        Start an instance; with a command, a private one
   shutdown     End it once nothing runs any more; or now
   queue        Show, stop and start queues
+  resource     Show nodes, drain and undrain them
   store        Check, back up or recover the store
   ping         Is a service there?
 
@@ -77,6 +81,7 @@ pub struct Cli {
 pub enum Command {
     Submit(submit::Args),
     Run(run::Args),
+    Dispatch(dispatch::Args),
     #[command(aliases = ["ls", "list"])]
     Jobs(jobs::Args),
     Info(info::Args),
@@ -89,10 +94,13 @@ pub enum Command {
     Job(JobCommand),
     Journal(journal::Args),
     Stats(stats::Args),
+    Open(open::Args),
     Start(start::Args),
     Shutdown(shutdown::Args),
     #[command(subcommand)]
     Queue(QueueCommand),
+    #[command(subcommand)]
+    Resource(ResourceCommand),
     #[command(subcommand)]
     Store(StoreCommand),
     Ping(ping::Args),
@@ -107,6 +115,7 @@ impl Command {
         match self {
             Self::Submit(_) => "submit",
             Self::Run(_) => "run",
+            Self::Dispatch(_) => "dispatch",
             Self::Jobs(_) => "jobs",
             Self::Info(_) => "info",
             Self::Wait(_) => "wait",
@@ -115,9 +124,11 @@ impl Command {
             Self::Job(command) => command.name(),
             Self::Journal(_) => "journal",
             Self::Stats(_) => "stats",
+            Self::Open(_) => "open",
             Self::Start(_) => "start",
             Self::Shutdown(_) => "shutdown",
             Self::Queue(command) => command.name(),
+            Self::Resource(command) => command.name(),
             Self::Store(command) => command.name(),
             Self::Ping(_) => "ping",
             Self::Version(_) => "version",
@@ -134,8 +145,11 @@ impl Command {
             Self::Wait(args) => args.json,
             Self::Job(command) => command.json(),
             Self::Stats(args) => args.json,
+            Self::Open(args) => args.json,
+            Self::Dispatch(args) => args.json,
             Self::Shutdown(args) => args.json,
             Self::Queue(command) => command.json(),
+            Self::Resource(command) => command.json(),
             Self::Store(command) => command.json(),
             _ => false,
         }
@@ -149,6 +163,7 @@ impl Command {
         match self {
             Self::Submit(args) => submit::run(args),
             Self::Run(args) => run::run(args),
+            Self::Dispatch(args) => dispatch::run(args),
             Self::Jobs(args) => jobs::run(args),
             Self::Info(args) => info::run(args),
             Self::Wait(args) => job::wait::run(args, "wait"),
@@ -157,9 +172,11 @@ impl Command {
             Self::Job(command) => command.run(),
             Self::Journal(args) => journal::run(args),
             Self::Stats(args) => stats::run(args),
+            Self::Open(args) => open::run(args),
             Self::Start(args) => start::run(args),
             Self::Shutdown(args) => shutdown::run(args),
             Self::Queue(command) => command.run(),
+            Self::Resource(command) => command.run(),
             Self::Store(command) => command.run(),
             Self::Ping(args) => ping::run(args),
             Self::Version(args) => version::run(args),
@@ -210,7 +227,7 @@ pub fn command_words(words: &[String]) -> String {
         .skip(1)
         .take_while(|word| !word.starts_with('-'));
     match names.next().map(String::as_str) {
-        Some(first @ ("job" | "queue" | "store")) => match names.next() {
+        Some(first @ ("job" | "queue" | "resource" | "store")) => match names.next() {
             Some(second) if second.chars().all(|c| c.is_ascii_alphabetic() || c == '-') => {
                 format!("{first} {second}")
             }

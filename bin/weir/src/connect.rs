@@ -154,6 +154,19 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// The same refusal in other words.
+    #[must_use]
+    pub fn in_words(self, words: String) -> Self {
+        match self {
+            Self::Refused { topic, errnum, .. } => Self::Refused {
+                topic,
+                errnum,
+                text: Some(words),
+            },
+            other => other,
+        }
+    }
+
     /// True if a new connection may do.
     #[must_use]
     pub fn is_lost(&self) -> bool {

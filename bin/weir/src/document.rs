@@ -3,7 +3,7 @@
 //! ```text
 //! {"jobs":[…],"errors":[{"id":N|null,"f58":S|null,"text":S|null,"errnum":N|null,"error":S}…],"stale":null}
 //! ```
-//! A command prints its document with [`print`]. One that ends without having printed one gets that of [`empty`], with the reason in
+//! A command prints its document with [`print()`]. One that ends without having printed one gets that of [`empty`], with the reason in
 //! `errors`; so a script can read standard output whatever happened, and standard error says the same to a person.
 //!
 //! Left to others: `journal`, `job eventlog` and `job wait-event` print a line for each event, `submit` one for each job. The latter two
@@ -67,6 +67,14 @@ pub fn empty(command: &str) -> Option<Value> {
             json!({"file": null, "kept": null, "epoch": null, "new_epoch": null, "seq": null, "floor": null,
             "jobs": null, "lost_jobs": [], "lost_entries": [], "errors": []})
         }
+        "resource list" | "resource status" => json!({"nodes": [], "errors": []}),
+        "resource drain" | "resource undrain" => json!({"seq": null, "nodes": [], "errors": []}),
+        "dispatch" => json!({"id": null, "f58": null, "seq": null, "known": null, "errors": []}),
+        "job clients" => {
+            json!({"id": null, "f58": null, "clients": [], "counts": {}, "seq": null, "stale": null, "errors": []})
+        }
+        "job allocs" => json!({"id": null, "f58": null, "allocs": [], "errors": []}),
+        "open" => json!({"url": null, "base": null, "token": null, "expires": null, "errors": []}),
         "job wait-event" => {
             json!({"timestamp": null, "name": null, "context": null, "errors": []})
         }

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
+/// The dependency of a job that others are dispatched from.
+const DISPATCH: &str = "dispatch";
+
 /// What `returncode` says of a job that never ran.
 const RETURNCODE_NEVER_RAN: i64 = -128;
 
@@ -51,6 +54,7 @@ pub struct Row {
     pub exception_note: Option<String>,
     pub annotations: Option<Map<String, Value>>,
     pub dependencies: Option<Vec<String>>,
+    pub parent: Option<u64>,
 }
 
 impl Row {
@@ -64,6 +68,13 @@ impl Row {
     #[must_use]
     pub fn state(&self) -> Option<State> {
         self.state.and_then(State::from_bit)
+    }
+
+    /// True if others are dispatched from it: it never runs, and waits until it is canceled.
+    #[must_use]
+    pub fn is_parameterized(&self) -> bool {
+        let dependencies = self.dependencies.as_deref();
+        dependencies.is_some_and(|list| *list == [DISPATCH])
     }
 
     /// True if it waits to be started.
@@ -145,6 +156,7 @@ impl Row {
     #[must_use]
     pub fn info(&self) -> Cow<'_, str> {
         match self.state() {
+            Some(State::Depend) if self.is_parameterized() => Cow::Borrowed("parameterized"),
             Some(State::Depend) => match &self.dependencies {
                 Some(list) if !list.is_empty() => Cow::Owned(format!("depends:{}", list.join(","))),
                 _ => Cow::Borrowed(""),
@@ -222,6 +234,7 @@ impl Row {
                 note: self.exception_note.as_deref(),
             },
             dependencies: self.dependencies.as_deref().unwrap_or_default(),
+            parent: self.parent,
             annotations: self.annotations.as_ref(),
         }
     }
@@ -275,6 +288,8 @@ pub struct RowJson<'a> {
     pub reason: Option<String>,
     pub exception: ExceptionJson<'a>,
     pub dependencies: &'a [String],
+    /// The job that it was dispatched from.
+    pub parent: Option<u64>,
     pub annotations: Option<&'a Map<String, Value>>,
 }
 
@@ -330,6 +345,10 @@ mod tests {
         assert_eq!(
             row(r#"{"id":1,"state":8,"urgency":0,"priority":0}"#).info(),
             "held"
+        );
+        assert_eq!(
+            row(r#"{"id":1,"state":2,"dependencies":["dispatch"]}"#).info(),
+            "parameterized"
         );
         assert_eq!(
             row(r#"{"id":1,"state":2,"dependencies":["after-success=ƒ1","x"]}"#).info(),

@@ -3,48 +3,55 @@
 //! For a listing of any length see [`crate::format`]; this is for what fits a screen.
 
 use crate::text;
+pub use crate::text::Align;
 
 /// The table as text, a line each; columns from `numbers_from` on are numbers, placed to the right.
 #[must_use]
 pub fn render(headings: &[&str], rows: &[Vec<String>], numbers_from: usize) -> String {
-    let rows: Vec<Vec<String>> = rows
+    let columns: Vec<(&str, Align)> = headings
         .iter()
+        .enumerate()
+        .map(|(at, heading)| {
+            let align = if at >= numbers_from {
+                Align::Right
+            } else {
+                Align::Left
+            };
+            (*heading, align)
+        })
+        .collect();
+    aligned(&columns, rows)
+}
+
+/// The table as text, a line each; every column is placed as it says.
+#[must_use]
+pub fn aligned(columns: &[(&str, Align)], rows: &[Vec<String>]) -> String {
+    let heading_row: Vec<String> = columns
+        .iter()
+        .map(|(heading, _)| (*heading).to_owned())
+        .collect();
+    let rows: Vec<Vec<String>> = std::iter::once(&heading_row)
+        .chain(rows)
         .map(|row| {
             row.iter()
                 .map(|cell| text::escape(cell).into_owned())
                 .collect()
         })
         .collect();
-    let rows = &rows;
-    let widths: Vec<usize> = headings
-        .iter()
-        .enumerate()
-        .map(|(at, heading)| {
-            rows.iter()
-                .filter_map(|row| row.get(at))
-                .map(|cell| text::width(cell))
-                .max()
-                .unwrap_or(0)
-                .max(heading.len())
+    let widths: Vec<usize> = (0..columns.len())
+        .map(|at| {
+            let cells = rows.iter().filter_map(|row| row.get(at));
+            cells.map(|cell| text::width(cell)).max().unwrap_or(0)
         })
         .collect();
     let mut out = String::new();
-    let heading_row: Vec<String> = headings
-        .iter()
-        .map(|heading| (*heading).to_owned())
-        .collect();
-    for row in std::iter::once(&heading_row).chain(rows) {
+    for row in &rows {
         let start = out.len();
         for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
             if at > 0 {
                 out.push_str("  ");
             }
-            let align = if at >= numbers_from {
-                text::Align::Right
-            } else {
-                text::Align::Left
-            };
-            text::pad(&mut out, cell, *width, align, ' ');
+            text::pad(&mut out, cell, *width, columns[at].1, ' ');
         }
         let end = start + out[start..].trim_end().len();
         out.truncate(end);

@@ -154,6 +154,7 @@ fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
     line("name", row.name.clone());
     line("user", row.userid.map(|uid| users::name(uid).to_string()));
     line("queue", row.queue.clone());
+    line("parent", row.parent.map(|id| ids::show(JobId(id))));
     line("key", key.map(str::to_owned));
     line("status", Some(row.status().to_owned()));
     line("reason", Some(row.reason()));

@@ -4,12 +4,15 @@
 
 pub mod cancel;
 pub mod completions;
+pub mod dispatch;
 pub mod info;
 pub mod job;
 pub mod jobs;
 pub mod journal;
+pub mod open;
 pub mod ping;
 pub mod queue;
+pub mod resource;
 pub mod run;
 pub mod shutdown;
 pub mod start;

@@ -3,7 +3,7 @@
 use crate::attach::{self, Options};
 use crate::cmd::submit;
 use crate::connect::{self, CallError, Session};
-use crate::failure::Exit;
+use crate::failure::{Exit, usage};
 use crate::jobspec::build::{self, Surroundings};
 use crate::jobspec::options::JobOptions;
 use crate::jobspec::sign;
@@ -48,6 +48,11 @@ pub struct Args {
 /// # Errors
 /// A wrong option, no instance, a refusal; the job's status as [`Exit`].
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.job.parameterized {
+        return Err(usage(
+            "a parameterized job never runs: 'weir submit' makes it, 'weir dispatch' makes jobs from it",
+        ));
+    }
     let spec = build::build(&args.job, &Surroundings::current()?)?;
     if args.job.dry_run {
         let mut out = output::stdout();

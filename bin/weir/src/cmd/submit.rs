@@ -42,7 +42,15 @@ EXAMPLES
   weir submit --env='-*' --env=PATH env         almost no environment
   weir submit --cc=1-100 ./task.sh {cc}         a hundred jobs; WEIR_JOB_CC is their number
   weir submit --wait ./step1 && weir submit ./step2
+  weir submit --type=sysbatch -c1 ./update-caches     once on every node
   weir submit --key=nightly-2026-11-30 ./backup          once, however often this is typed
+
+KINDS
+  --type=sysbatch       one task on every node that is up and not drained when the job is granted;
+                        one that fails, or whose node dies, does not end the others
+  --parameterized       stays pending until it is canceled; 'weir dispatch ID' makes jobs from it,
+                        with values for the keys of --meta-required and --meta-optional, which
+                        their tasks find as $WEIR_META_KEY
 
 KEYS
   The first submission under a key makes the job; each one after it prints the id of that job and
@@ -148,6 +156,11 @@ fn submit(args: &Args) -> anyhow::Result<()> {
         }
         out.flush()?;
         return Ok(());
+    }
+    if args.job.parameterized && (args.wait || args.watch) {
+        return Err(usage(
+            "--parameterized: such a job never ends by itself; wait for those that are dispatched from it",
+        ));
     }
     connect::block_on(async {
         let mut session = Session::open().await?;

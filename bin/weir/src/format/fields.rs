@@ -189,6 +189,7 @@ fields! {
     "exception.type" "TYPE" ["exception_type"] |row, _| text(row.exception_type.as_deref());
     "exception.note" "NOTE" ["exception_note"] |row, _| text(row.exception_note.as_deref());
     "dependencies" "DEPENDENCIES" ["dependencies"] |row, _| row.dependencies.as_ref().map_or(Value::None, |list| owned(list.join(",")));
+    "parent" "PARENT" ["parent"] |row, _| row.parent.map_or(Value::None, |id| owned(ids::show(job::JobId(id))));
     "annotations" "ANNOTATIONS" ["annotations"]
         |row, _| row.annotations.as_ref().map_or(Value::None, |map| owned(serde_json::to_string(map).unwrap_or_default()));
 }
@@ -237,6 +238,7 @@ mod tests {
             "exception_note",
             "annotations",
             "dependencies",
+            "parent",
         ];
         for field in FIELDS {
             assert!(

@@ -2,7 +2,7 @@
 //! arguments; key order is Flux's, so equal options make equal bytes.
 
 use super::env::{self, Environment};
-use super::options::JobOptions;
+use super::options::{JobOptions, Kind, Payload};
 use super::rlimit::{self, Limits};
 use crate::failure::usage;
 use anyhow::{Context as _, bail};
@@ -87,6 +87,9 @@ pub fn build(options: &JobOptions, around: &Surroundings) -> anyhow::Result<Valu
             system.insert(key.to_owned(), json!(value));
         }
     }
+    if let Some(weir) = kind(options)? {
+        system.insert("weir".to_owned(), weir);
+    }
     if let Some(text) = options.dependency.first() {
         return Err(usage(format!(
             "--dependency={text}: dependencies are not built yet; 'weir wait ID && weir submit …' runs one job after another"
@@ -119,6 +122,52 @@ pub fn build(options: &JobOptions, around: &Surroundings) -> anyhow::Result<Valu
         "attributes": attributes,
         "version": 1,
     }))
+}
+
+/// What kind of job it is, where that is not said by leaving it out.
+fn kind(options: &JobOptions) -> anyhow::Result<Option<Value>> {
+    if options.kind == Kind::Sysbatch {
+        // One slot on each node: how many there are, the nodes say.
+        for (option, given) in [
+            ("-n", options.ntasks.is_some_and(|tasks| tasks > 1)),
+            ("-N", options.nodes.is_some()),
+        ] {
+            if given {
+                return Err(usage(format!(
+                    "{option}: a sysbatch job has one task on every node; -c says how many cores"
+                )));
+            }
+        }
+        return Ok(Some(json!({"type": "sysbatch"})));
+    }
+    if !options.parameterized {
+        return Ok(None);
+    }
+    for key in options.meta_required.iter().chain(&options.meta_optional) {
+        if !job::jobspec::is_meta_key(key) {
+            return Err(usage(format!(
+                "'{key}' is no meta key: expected 1 to 128 letters, digits, _, - or ."
+            )));
+        }
+    }
+    let mut parameterized = Map::new();
+    if let Some(payload) = options.payload {
+        let word = match payload {
+            Payload::Optional => "optional",
+            Payload::Required => "required",
+            Payload::Forbidden => "forbidden",
+        };
+        parameterized.insert("payload".to_owned(), json!(word));
+    }
+    for (name, keys) in [
+        ("meta_required", &options.meta_required),
+        ("meta_optional", &options.meta_optional),
+    ] {
+        if !keys.is_empty() {
+            parameterized.insert(name.to_owned(), json!(keys));
+        }
+    }
+    Ok(Some(json!({"parameterized": parameterized})))
 }
 
 /// The resource vertex and the task count.
@@ -340,6 +389,32 @@ mod tests {
             (&shell["a"]["b"], &shell["c"], shell.get("rlimit")),
             (&json!(2), &json!(1), None)
         );
+    }
+
+    #[test]
+    fn kinds_of_jobs_are_said_where_the_daemons_look() {
+        let weir = |line: &str| built(line).unwrap()["attributes"]["system"]["weir"].clone();
+        assert_eq!(weir("x"), Value::Null);
+        assert_eq!(weir("--type=batch x"), Value::Null);
+        assert_eq!(weir("--type=sysbatch -c2 x"), json!({"type": "sysbatch"}));
+        assert_eq!(weir("--parameterized x"), json!({"parameterized": {}}));
+        assert_eq!(
+            weir("--parameterized --meta-required=a,b --meta-optional=c --payload=required x"),
+            json!({"parameterized": {"payload": "required", "meta_required": ["a", "b"], "meta_optional": ["c"]}})
+        );
+        for (line, expected) in [
+            ("--type=sysbatch -n2 x", "one task on every node"),
+            ("--type=sysbatch -N2 x", "one task on every node"),
+            (
+                "--parameterized --meta-required=a,,b x",
+                "'' is no meta key",
+            ),
+            ("--meta-required=a x", "--parameterized"),
+            ("--payload=none x", "none"),
+        ] {
+            let error = built(line).unwrap_err();
+            assert!(format!("{error:#}").contains(expected), "{line}: {error:#}");
+        }
     }
 
     #[test]

@@ -43,6 +43,50 @@ pub struct JobOptions {
     #[arg(short = 't', long, value_name = "MINUTES|FSD", value_parser = when::time_limit, allow_hyphen_values = true, help_heading = "Resources")]
     pub time_limit: Option<f64>,
 
+    /// Kind of job: batch runs once, sysbatch once on every node that is up and not drained
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        default_value = "batch",
+        hide_default_value = true,
+        help_heading = "Kind"
+    )]
+    pub kind: Kind,
+
+    /// A job that never runs: others are made from it with 'weir dispatch'
+    #[arg(long, conflicts_with = "kind", help_heading = "Kind")]
+    pub parameterized: bool,
+
+    /// Keys that a dispatch must give a value for, joined by commas
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        requires = "parameterized",
+        help_heading = "Kind"
+    )]
+    pub meta_required: Vec<String>,
+
+    /// Keys that a dispatch may give a value for
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        requires = "parameterized",
+        help_heading = "Kind"
+    )]
+    pub meta_optional: Vec<String>,
+
+    /// Whether a dispatch comes with a payload, which the tasks read from standard input: optional, required, forbidden
+    #[arg(
+        long,
+        value_name = "WORD",
+        requires = "parameterized",
+        hide_possible_values = true,
+        help_heading = "Kind"
+    )]
+    pub payload: Option<Payload>,
+
     /// Queue to submit to
     #[arg(short = 'q', long, value_name = "NAME", help_heading = "Queueing")]
     pub queue: Option<String>,
@@ -136,6 +180,26 @@ pub struct JobOptions {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// A kind of job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Runs once
+    Batch,
+    /// Runs once on every node that is ready
+    Sysbatch,
+}
+
+/// Whether a dispatch comes with a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Payload {
+    /// It may
+    Optional,
+    /// It must
+    Required,
+    /// It must not
+    Forbidden,
 }
 
 /// A flag of a submission.

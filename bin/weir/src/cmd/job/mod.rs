@@ -1,6 +1,8 @@
 //! `weir job …`: what is done to, or asked about, single jobs. One file a command.
 
+pub mod allocs;
 pub mod attach;
+pub mod clients;
 pub mod eventlog;
 pub mod id;
 pub mod info;
@@ -26,6 +28,8 @@ pub enum JobCommand {
     Raise(raise::Args),
     Kill(kill::Args),
     Attach(attach::Args),
+    Clients(clients::Args),
+    Allocs(allocs::Args),
     Status(status::Args),
     Wait(wait::Args),
     WaitEvent(wait_event::Args),
@@ -45,6 +49,8 @@ impl JobCommand {
             Self::Raise(_) => "job raise",
             Self::Kill(_) => "job kill",
             Self::Attach(_) => "job attach",
+            Self::Clients(_) => "job clients",
+            Self::Allocs(_) => "job allocs",
             Self::Status(_) => "job status",
             Self::Wait(_) => "job wait",
             Self::WaitEvent(_) => "job wait-event",
@@ -63,6 +69,8 @@ impl JobCommand {
             Self::Priority(args) => args.json,
             Self::Wait(args) => args.json,
             Self::Purge(args) => args.json,
+            Self::Clients(args) => args.json,
+            Self::Allocs(args) => args.json,
             Self::WaitEvent(args) => args.json,
             Self::Eventlog(args) => args.json,
             _ => false,
@@ -79,6 +87,8 @@ impl JobCommand {
             Self::Raise(args) => raise::run(args),
             Self::Kill(args) => kill::run(args),
             Self::Attach(args) => attach::run(args),
+            Self::Clients(args) => clients::run(args),
+            Self::Allocs(args) => allocs::run(args),
             Self::Status(args) => status::run(args),
             Self::Wait(args) => wait::run(args, "job wait"),
             Self::WaitEvent(args) => wait_event::run(args),

@@ -21,7 +21,7 @@ use wire::errno;
 ///
 /// Any job can be waited for by its id, or with others by --queue, --name or --active. Without any of these one job that was
 /// submitted with --flags=waitable is taken, the first to end; its result is then used up, so that the next call takes
-/// another one. --all takes them until there are no more.
+/// another one. --all takes them until there are no more. Parameterized jobs, which have no end of their own, are waited for by id only.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -235,7 +235,7 @@ async fn matching(args: &Args, found: &mut Found) -> anyhow::Result<()> {
     clauses.push(json!({"states": [states.0]}));
     let question = Question {
         max_entries: 0,
-        attributes: vec!["state"],
+        attributes: vec!["state", "dependencies"],
         since,
         constraint: json!({"and": clauses}),
     };
@@ -245,7 +245,9 @@ async fn matching(args: &Args, found: &mut Found) -> anyhow::Result<()> {
         if rows.is_empty() {
             break;
         }
-        found.jobs.extend(rows.iter().map(crate::row::Row::job_id));
+        // What is dispatched from has no end of its own.
+        let rows = rows.iter().filter(|row| !row.is_parameterized());
+        found.jobs.extend(rows.map(crate::row::Row::job_id));
     }
     // A name that is mistyped must not look like jobs that ended well.
     if found.jobs.is_empty() && !(args.queue.is_empty() && args.name.is_empty()) {
