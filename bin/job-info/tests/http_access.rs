@@ -277,3 +277,22 @@ fn without_http_a_token_is_refused_with_what_to_do() {
         instance.stop().await;
     });
 }
+
+#[test]
+fn a_stream_ends_with_the_token_it_was_opened_with() {
+    run(async {
+        let (mut instance, mut broker, _, web) = serving(options()).await;
+        let tag = broker.ask("a", "job-info.http-token", &json!({"seconds":1}));
+        let answer = broker.answer(tag).await;
+        let token = answer["token"].as_str().expect("a token").to_owned();
+        let short = Web {
+            token,
+            ..web.clone()
+        };
+        let mut events = short.events("/v1/jobs/statuses/stream", "").await;
+        assert_eq!(events.next().await.expect("the page").name, "page");
+        assert!(events.next().await.is_none());
+        assert_eq!(short.get("/v1/jobs").await.status, 403);
+        instance.stop().await;
+    });
+}

@@ -332,6 +332,32 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// When a stream must end: at the end of job-info, or of what its reader had shown.
+#[derive(Debug)]
+pub(crate) struct End {
+    stop: watch::Receiver<bool>,
+    until: Option<tokio::time::Instant>,
+}
+
+impl End {
+    pub(crate) fn new(app: &App, who: Who) -> Self {
+        let left = who.left(auth::now());
+        Self {
+            stop: app.stop.clone(),
+            until: left.map(|left| tokio::time::Instant::now() + left),
+        }
+    }
+
+    /// Ready when it has come.
+    pub(crate) async fn come(&mut self) {
+        let until = self.until;
+        tokio::select! {
+            () = stopped(&mut self.stop) => {}
+            () = async { if let Some(until) = until { tokio::time::sleep_until(until).await } }, if until.is_some() => {}
+        }
+    }
+}
+
 /// Whether a body was cut at the bound: the reader's error wraps that of the limit.
 fn too_long(error: &axum::Error) -> bool {
     let mut source: Option<&dyn std::error::Error> = Some(error);

@@ -13,7 +13,7 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use axum::http::{HeaderMap, header};
@@ -186,6 +186,12 @@ impl Secret {
 }
 
 impl Who {
+    /// How long what was shown is still good; `None`: for ever.
+    pub(crate) fn left(self, now: u64) -> Option<Duration> {
+        self.expires
+            .map(|expires| Duration::from_secs(expires.saturating_sub(now)))
+    }
+
     /// Somebody who has shown nothing, where that is allowed.
     pub(crate) const NOBODY: Self = Self {
         userid: wire::USERID_UNKNOWN,

@@ -11,11 +11,11 @@ use axum::{
     response::Response,
 };
 use futures::stream;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 use views::stream::{Cursor, HEARTBEAT, HEARTBEAT_SECONDS, Start, Subscription};
 
 use super::{
-    app::{Call, Shared, Waited, stopped},
+    app::{Call, End, Shared, Waited},
     line::{Given, Want},
     live::{Asking, Counted, asking, given},
     query::Query,
@@ -29,7 +29,7 @@ struct Reading {
     cursor: Cursor,
     asking: Option<Asking>,
     heartbeat: Instant,
-    stop: watch::Receiver<bool>,
+    end: End,
     is_first: bool,
     is_over: bool,
     _counted: Counted,
@@ -52,7 +52,7 @@ pub(crate) async fn serve(app: &Shared, call: Call) -> Result<Response, Refused>
         cursor: place?,
         asking: None,
         heartbeat: Instant::now(),
-        stop: app.stop.clone(),
+        end: End::new(app, call.who),
         is_first: true,
         is_over: false,
         _counted: Counted::new(app),
@@ -86,7 +86,7 @@ impl Reading {
         }
         tokio::select! {
             biased;
-            () = stopped(&mut self.stop) => None,
+            () = self.end.come() => None,
             given = given(&mut self.asking) => {
                 self.asking = None;
                 let Ok(Given::Line(line, cursor, is_last)) = given else {

@@ -24,11 +24,11 @@ use axum::{
     response::Response,
 };
 use futures::stream;
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 use views::{Answer, Ask, Kind, What};
 
 use super::{
-    app::{self, Call, Shared, Waited, statuses_ask, stopped},
+    app::{self, Call, End, Shared, Waited, statuses_ask},
     line::{Given, Want},
     query::parse_u64,
     reply::Refused,
@@ -49,7 +49,7 @@ struct Live {
     ask: Ask,
     asking: Option<Asking>,
     frames: VecDeque<Bytes>,
-    stop: watch::Receiver<bool>,
+    end: End,
     /// When the next event may be asked for.
     next: Instant,
     heartbeat: Instant,
@@ -103,7 +103,7 @@ pub(crate) async fn serve(app: &Shared, call: Call) -> Result<Response, Refused>
         app: app.clone(),
         asking: None,
         frames: VecDeque::new(),
-        stop: app.stop.clone(),
+        end: End::new(app, call.who),
         next: now,
         heartbeat: now + HEARTBEAT,
         was_stale: false,
@@ -161,7 +161,7 @@ impl Live {
             };
             tokio::select! {
                 biased;
-                () = stopped(&mut self.stop) => return None,
+                () = self.end.come() => return None,
                 given = given(&mut self.asking) => {
                     self.asking = None;
                     self.take(given);

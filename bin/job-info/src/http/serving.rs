@@ -114,9 +114,17 @@ impl Serving {
 
     /// Ready when [`Serving::work`] has something to do.
     pub(crate) async fn ready(&mut self) {
-        match &mut self.open {
-            Some((_, door)) => door.ready().await,
-            None => std::future::pending().await,
+        let Some((http, door)) = &mut self.open else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            () = door.ready() => {}
+            () = http.ended() => {
+                // Nobody asked it to. What it was is not known any more; begin again.
+                tracing::error!("HTTP ended by itself; it is begun again");
+                self.open = None;
+                self.due = Instant::now() + LISTEN_PAUSE;
+            }
         }
     }
 
