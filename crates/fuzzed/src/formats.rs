@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use job::fsd::Fsd;
 use job::r::{R_NODES_MAX, with_expiration, without_scheduling};
-use job::{Hostlist, Idset, JobId, R, hostlist::HOSTLIST_HOSTS_MAX, idset::IDSET_RANGES_MAX};
+use job::{
+    Hostlist, Idset, JobId, R, Resources, hostlist::HOSTLIST_HOSTS_MAX, idset::IDSET_RANGES_MAX,
+};
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -15,6 +17,7 @@ const ERROR_BYTES_MAX: usize = 2048;
 /// Reads the bytes as each of them.
 pub fn check(data: &[u8]) {
     resources(data);
+    nodes(data);
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -55,6 +58,28 @@ fn read<T: FromStr<Err: Display>>(text: &str) -> Option<T> {
             None
         }
     }
+}
+
+/// The state of an instance's nodes.
+fn nodes(data: &[u8]) {
+    let Ok(nodes) = Resources::from_json(data) else {
+        return;
+    };
+    let json = nodes.to_json();
+    let again = Resources::from_json(&json);
+    assert!(again.is_ok(), "{:?}", again.err());
+    if let Ok(again) = again {
+        assert_eq!(again, nodes);
+        assert_eq!(again.to_json(), json);
+    }
+    assert!(nodes.up().is_subset(nodes.ranks()));
+    assert!(nodes.ready().is_subset(nodes.up()));
+    assert_eq!(nodes.nodes().count() as u64, nodes.ranks().count());
+    assert!(
+        nodes
+            .drained()
+            .all(|(rank, _)| nodes.ranks().contains(rank))
+    );
 }
 
 fn idset(set: &Idset) {

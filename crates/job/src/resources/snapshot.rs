@@ -152,7 +152,8 @@ impl Resources {
         let define = match &raw.define {
             None => None,
             Some(context) => {
-                let define = Define::from_context(context).map_err(SnapshotError::Define)?;
+                let define = Define::from_context(context)
+                    .map_err(|why| SnapshotError::Define(crate::json::clip(&why)))?;
                 Some(Arc::new(define))
             }
         };

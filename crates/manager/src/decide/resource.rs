@@ -26,8 +26,13 @@ impl Manager {
             let ranks = idset(&format!("pools.{name}"), &text)?;
             pools.insert(name, ranks);
         }
-        let define = Define::new(request.r.get().as_bytes(), pools)
-            .map_err(|error| Refusal::new(errno::EINVAL, error.to_string()))?;
+        let define = Define::new(request.r.get().as_bytes(), pools).map_err(|error| {
+            let text = error.to_string();
+            Refusal::new(
+                errno::EINVAL,
+                amount::cut(&text, WRONG_BYTES_MAX).to_owned(),
+            )
+        })?;
         let up = idset("up", &request.up)?;
         within("up", &up, define.ranks())?;
         let is_new = self.nodes.define().is_none_or(|known| **known != define);
@@ -166,5 +171,7 @@ fn within(field: &str, asked: &Idset, ranks: &Idset) -> Result<(), Refusal> {
     ))
 }
 
+/// So much is said of what is wrong with a set of nodes: it may repeat what was sent.
+const WRONG_BYTES_MAX: usize = 512;
 /// So much of an idset is repeated in a refusal.
 const SHOWN_BYTES_MAX: usize = 64;
