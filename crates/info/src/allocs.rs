@@ -58,6 +58,22 @@ impl Runs {
         Self(runs.into())
     }
 
+    /// The nodes are at other places now: that of `n` is `moved[n]`.
+    pub(crate) fn move_nodes(&mut self, moved: &[NodeIx]) {
+        let place = |node: NodeIx| moved.get(node.0 as usize).copied().unwrap_or(node);
+        match &mut *self.0 {
+            [] => {}
+            // As most are.
+            [Run { node, len: 1, .. }] => *node = place(*node),
+            runs => {
+                let places = runs.iter().flat_map(|run| {
+                    (0..run.len).map(|at| (run.rank + at, place(NodeIx(run.node.0 + at))))
+                });
+                *self = Self::of(places);
+            }
+        }
+    }
+
     /// The runs, by rank.
     #[must_use]
     pub fn as_slice(&self) -> &[Run] {

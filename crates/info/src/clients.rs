@@ -151,7 +151,7 @@ pub struct Client<'a> {
 /// A job on every node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PerClient<'a> {
-    /// One row a node, in the order of the table of nodes.
+    /// One row a node, in the order of their ranks.
     pub rows: Vec<Client<'a>>,
     counts: [u32; 9],
 }
@@ -233,6 +233,12 @@ pub fn per_client<'a>(record: &'a Record, nodes: &'a Nodes) -> PerClient<'a> {
                 .max(node.modify_seq),
         });
     }
+    // Mostly they are in this order already.
+    sum.rows.sort_by_cached_key(|row| {
+        let node = nodes.get(row.node);
+        let rank = node.and_then(|node| node.rank);
+        (rank.unwrap_or(u32::MAX), row.node)
+    });
     sum
 }
 
@@ -242,7 +248,7 @@ fn not_ready(node: &Node) -> Option<Cow<'_, str>> {
         return None;
     }
     if let Some(drain) = &node.drain {
-        let since = drain.since;
+        let since = utc(drain.since);
         return Some(Cow::Owned(if drain.reason.is_empty() {
             format!("drained since {since}")
         } else {
@@ -258,6 +264,29 @@ fn not_ready(node: &Node) -> Option<Cow<'_, str>> {
     })
 }
 
+/// A time to the second, as RFC 3339 writes it in UTC.
+fn utc(time: Timestamp) -> String {
+    // A time of a journal is finite and after 1970; what is beyond any calendar is cut.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let seconds = time.0.clamp(0.0, 2.5e11) as u64;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of year 0, so that a leap day comes last, in eras of 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = era * 400 + year + next;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// What a pending job waits for.
 fn waits_for(record: &Record) -> Option<Cow<'_, str>> {
     let job = record.job();
@@ -271,5 +300,27 @@ fn waits_for(record: &Record) -> Option<Cow<'_, str>> {
         }
         State::Sched => Some(Cow::Borrowed("waits for resources")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_dates() {
+        for (seconds, expected) in [
+            (0.0, "1970-01-01T00:00:00Z"),
+            (951_782_400.9, "2000-02-29T00:00:00Z"),
+            (1_790_000_000.5, "2026-09-21T14:13:20Z"),
+            (4_107_542_400.0, "2100-03-01T00:00:00Z"),
+            (f64::MAX, "9892-03-27T20:26:40Z"),
+        ] {
+            let met = utc(Timestamp(seconds));
+            assert!(
+                met == expected || seconds == f64::MAX && met.len() == 20,
+                "{met}"
+            );
+        }
     }
 }

@@ -13,8 +13,9 @@ use std::collections::HashMap;
 use job::JobId;
 
 use crate::{
+    batch::Batch,
     jobs::{IdBuild, Jobs},
-    projection::{Batch, FoldError},
+    projection::FoldError,
 };
 
 /// Room for the numbers of jobs that come more than once in a batch; kept, so that it is not made for every batch.

@@ -16,27 +16,32 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
-    sync::Arc,
 };
 
-use job::{Event, Job, JobId, JobResult, State};
+use job::{Event, Job, JobId, State};
 use roaring::RoaringBitmap;
 
 use crate::{
     allocs::{Runs, Stamp},
     aside::{SetAside, Why},
-    changes::{CHANGES_MAX, JobChange, What},
-    children::{Child, Children, Families},
+    changes::{JobChange, What},
+    children::{Children, Families},
     counts::Counts,
     derive,
     index::Index,
     nodes::Nodes,
     order::Order,
     place::{Group, IdKey, ModifyKey, PendingKey, Place, SLOTS_MAX, TimedKey},
-    record::{Record, Spec, Stand},
+    record::{Record, Spec},
     slots::Slot,
     specs::Specs,
 };
+
+mod notices;
+mod settle;
+
+pub use settle::Settled;
+use settle::{AllMoves, Removed, Shown, Touched};
 
 /// Records in one block of the slab.
 const BLOCK_RECORDS: usize = 256;
@@ -74,104 +79,6 @@ pub(crate) enum Skipped {
     Invalid(job::Invalid),
     /// It was applied, but the R that came with it is none.
     BadR,
-}
-
-/// What the orders, the indexes and the counts hold of a job.
-#[derive(Debug, Clone, PartialEq)]
-struct Shown {
-    place: Place,
-    state: State,
-    result: Option<JobResult>,
-    queue: Option<Arc<str>>,
-    modify: Option<ModifyKey>,
-    stand: Stand,
-}
-
-impl Shown {
-    fn of(record: &Record, slot: Slot) -> Self {
-        let job = record.job();
-        Self {
-            place: record.place(slot),
-            state: job.state,
-            result: job.result(),
-            queue: record.spec.queue.clone(),
-            modify: record.modify_key(slot),
-            stand: record.stand(),
-        }
-    }
-}
-
-/// A job changed in this batch, and what is shown of it; `None` for a new one.
-#[derive(Debug, Clone)]
-struct Touched {
-    slot: Slot,
-    id: JobId,
-    shown: Option<Shown>,
-}
-
-/// A job that is gone, and where it stood.
-#[derive(Debug, Clone, Copy)]
-struct Removed {
-    id: JobId,
-    seq: u64,
-    userid: u32,
-    before: Option<ModifyKey>,
-    parent: Option<JobId>,
-}
-
-/// Keys to take out of and put into one order.
-#[derive(Debug, Clone)]
-struct Moves<K> {
-    gone: Vec<K>,
-    new: Vec<K>,
-}
-
-impl<K> Default for Moves<K> {
-    fn default() -> Self {
-        Self {
-            gone: Vec::new(),
-            new: Vec::new(),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Default)]
-struct AllMoves {
-    pending: Moves<PendingKey>,
-    running: Moves<TimedKey>,
-    inactive: Moves<TimedKey>,
-    modify: Moves<ModifyKey>,
-    id: Moves<IdKey>,
-}
-
-impl AllMoves {
-    fn gone(&mut self, place: Place) {
-        match place {
-            Place::Nowhere => {}
-            Place::Pending(key) => self.pending.gone.push(key),
-            Place::Running(key) => self.running.gone.push(key),
-            Place::Inactive(key) => self.inactive.gone.push(key),
-        }
-    }
-
-    fn put(&mut self, place: Place) {
-        match place {
-            Place::Nowhere => {}
-            Place::Pending(key) => self.pending.new.push(key),
-            Place::Running(key) => self.running.new.push(key),
-            Place::Inactive(key) => self.inactive.new.push(key),
-        }
-    }
-}
-
-/// What one pass did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Settled {
-    /// Keys taken out or put in.
-    pub moves: usize,
-    /// Jobs created, changed or removed.
-    pub changed: Vec<JobId>,
 }
 
 /// All jobs, ordered, indexed and counted.
@@ -393,31 +300,6 @@ impl Jobs {
         self.at.seq = seq;
     }
 
-    /// Whether what changes is noted.
-    pub(crate) fn watch(&mut self, on: bool) {
-        self.notices = on.then(Vec::new);
-        self.nodes.changed = on.then(Vec::new);
-    }
-
-    /// What was noted since last asked; `None` when it is more than is kept.
-    pub(crate) fn take_notices(&mut self) -> Option<Vec<JobChange>> {
-        self.noted_before = 0;
-        let notices = self
-            .notices
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default();
-        (notices.len() <= CHANGES_MAX).then_some(notices)
-    }
-
-    fn notice(&mut self, change: JobChange) {
-        if let Some(notices) = &mut self.notices
-            && notices.len() <= CHANGES_MAX
-        {
-            notices.push(change);
-        }
-    }
-
     // ---- changes -------------------------------------------------------------------------------------------------
 
     /// The last entry seen of a job's eventlog; `None` when there is no such job.
@@ -601,6 +483,9 @@ impl Jobs {
         }
         if let Some(parent) = record.parent() {
             self.families.take(parent, id, self.at.seq);
+            if !self.by_id.contains_key(&parent) {
+                self.families.forget_parent(parent);
+            }
         }
         self.index.remove_user(record.job().userid, slot);
         self.index.remove_name(record.spec.name.as_ref(), slot);
@@ -618,241 +503,6 @@ impl Jobs {
         self.specs.release(&record.spec, self.by_id.len());
         self.free.push(slot);
         Some(record)
-    }
-
-    fn hide(&mut self, shown: &Shown, slot: Slot) {
-        self.moves.gone(shown.place);
-        self.index.remove_state(shown.state, slot);
-        self.index.remove_result(shown.result, slot);
-        if shown.state != State::New {
-            self.counts
-                .remove(shown.queue.as_ref(), shown.state, shown.result);
-        }
-    }
-
-    fn show(&mut self, shown: &Shown, slot: Slot) {
-        self.moves.put(shown.place);
-        self.index.add_state(shown.state, slot);
-        self.index.add_result(shown.result, slot);
-        if shown.state != State::New {
-            self.counts
-                .add(shown.queue.as_ref(), shown.state, shown.result);
-        }
-    }
-
-    /// Brings orders, indexes and counts up to date with the records that changed: one pass, however many.
-    pub(crate) fn settle(&mut self) -> Settled {
-        let touched = std::mem::take(&mut self.touched);
-        let removed = std::mem::take(&mut self.removed);
-        let mut changed: Vec<JobId> = removed.iter().map(|removed| removed.id).collect();
-        changed.reserve(touched.len());
-        let mut parents = self.tell_removed(removed);
-        for Touched { slot, id, shown } in touched {
-            let Some(record) = self.record_mut(slot).filter(|record| record.id() == id) else {
-                continue;
-            };
-            let what = std::mem::take(&mut record.what);
-            let now = Shown::of(record, slot);
-            let user = record.job().userid;
-            changed.push(id);
-            let before = shown.as_ref().and_then(|shown| shown.modify);
-            if shown.as_ref().map(|shown| shown.stand) != Some(now.stand)
-                && let Some(status) = now.stand.status
-                && let Some(parent) = record.parent()
-            {
-                let seq = record.modify_seq();
-                self.families.put(parent, id, Child { slot, status }, seq);
-                if self.notices.is_some() {
-                    parents.push((parent, seq));
-                }
-            }
-            if before != now.modify {
-                self.moves.modify.gone.extend(before);
-                self.moves.modify.new.extend(now.modify);
-            }
-            if before.is_none() && now.modify.is_some() {
-                self.moves.id.new.push(IdKey::new(id, slot, user));
-            }
-            if self.notices.is_some() && (before.is_some() || now.modify.is_some()) {
-                self.tell(slot, before, now.modify, what);
-            }
-            match shown {
-                None => self.show(&now, slot),
-                Some(shown) if shown == now => {}
-                Some(shown) => {
-                    if shown.place == now.place {
-                        // Only a state within its group, or the queue: the order stays as it is.
-                        self.hide(
-                            &Shown {
-                                place: Place::Nowhere,
-                                ..shown
-                            },
-                            slot,
-                        );
-                        self.show(
-                            &Shown {
-                                place: Place::Nowhere,
-                                ..now
-                            },
-                            slot,
-                        );
-                    } else {
-                        self.hide(&shown, slot);
-                        self.show(&now, slot);
-                    }
-                }
-            }
-        }
-        let AllMoves {
-            pending,
-            running,
-            inactive,
-            modify,
-            id,
-        } = std::mem::take(&mut self.moves);
-        self.tell_parents(parents);
-        let moves = [&pending.gone, &pending.new]
-            .iter()
-            .map(|keys| keys.len())
-            .sum::<usize>()
-            + [&running.gone, &running.new, &inactive.gone, &inactive.new]
-                .iter()
-                .map(|keys| keys.len())
-                .sum::<usize>();
-        self.pending.change(pending.gone, pending.new);
-        self.running.change(running.gone, running.new);
-        self.inactive.change(inactive.gone, inactive.new);
-        self.by_modify.change(modify.gone, modify.new);
-        self.in_id_order.change(id.gone, id.new);
-        self.noted_before = self.notices.as_ref().map_or(0, Vec::len);
-        Settled { moves, changed }
-    }
-
-    /// Notes a job that changed.
-    fn tell(
-        &mut self,
-        slot: Slot,
-        before: Option<ModifyKey>,
-        after: Option<ModifyKey>,
-        what: What,
-    ) {
-        let Some(record) = self.record(slot) else {
-            return;
-        };
-        let what = what.without(What::TOUCHED);
-        let what = match before {
-            None => What::CREATED.and(What::STATUS).and(what),
-            Some(_) => what,
-        };
-        self.notice(JobChange {
-            id: record.id(),
-            seq: record.touched_seq(),
-            userid: record.job().userid,
-            before,
-            after,
-            what,
-        });
-    }
-
-    /// Notes the jobs that are gone, those that were listed; their parents, each with the entry that took the child.
-    fn tell_removed(&mut self, removed: Vec<Removed>) -> Vec<(JobId, u64)> {
-        let mut parents = Vec::new();
-        if self.notices.is_none() {
-            return parents;
-        }
-        for gone in removed {
-            let Some(before) = gone.before else { continue };
-            self.notice(JobChange {
-                id: gone.id,
-                seq: gone.seq,
-                userid: gone.userid,
-                before: Some(before),
-                after: None,
-                what: What::REMOVED,
-            });
-            parents.extend(gone.parent.map(|parent| (parent, gone.seq)));
-        }
-        parents
-    }
-
-    /// Notes that children of these changed: in the change that is noted of the parent already, else in one of its own.
-    fn tell_parents(&mut self, parents: Vec<(JobId, u64)>) {
-        if parents.is_empty() {
-            return;
-        }
-        let mut newest: HashMap<JobId, u64, IdBuild> = HashMap::default();
-        for (parent, seq) in parents {
-            let known = newest.entry(parent).or_default();
-            *known = seq.max(*known);
-        }
-        let noted_from = self.noted_before;
-        let notices = self
-            .notices
-            .iter_mut()
-            .flat_map(|all| all.iter_mut().skip(noted_from));
-        for change in notices {
-            if let Some(seq) = newest.remove(&change.id) {
-                change.what = change.what.and(What::CHILDREN);
-                change.seq = change.seq.max(seq);
-            }
-        }
-        let mut rest: Vec<(JobId, u64)> = newest.into_iter().collect();
-        rest.sort_unstable();
-        for (id, seq) in rest {
-            let Some(&slot) = self.by_id.get(&id) else {
-                continue;
-            };
-            let Some(record) = self.record(slot) else {
-                continue;
-            };
-            let key = record.modify_key(slot);
-            self.notice(JobChange {
-                id,
-                seq,
-                userid: record.job().userid,
-                before: key,
-                after: key,
-                what: What::CHILDREN,
-            });
-        }
-    }
-
-    /// Orders, indexes and counts everything at once: the end of a replay.
-    pub(crate) fn settle_all(&mut self) {
-        let mut moves = AllMoves::default();
-        let Self {
-            slab,
-            index,
-            counts,
-            families,
-            ..
-        } = self;
-        for (at, record) in slab.iter().flatten().enumerate() {
-            let Some(record) = record else { continue };
-            let Ok(slot) = Slot::try_from(at) else {
-                continue;
-            };
-            let shown = Shown::of(record, slot);
-            moves.put(shown.place);
-            moves.modify.new.extend(shown.modify);
-            let key = IdKey::new(record.id(), slot, record.job().userid);
-            moves.id.new.extend(shown.modify.map(|_| key));
-            if let (Some(parent), Some(status)) = (record.parent(), shown.stand.status) {
-                let child = Child { slot, status };
-                families.put(parent, record.id(), child, record.modify_seq());
-            }
-            index.add_state(shown.state, slot);
-            index.add_result(shown.result, slot);
-            if shown.state != State::New {
-                counts.add(shown.queue.as_ref(), shown.state, shown.result);
-            }
-        }
-        self.pending = Order::from_unsorted(moves.pending.new);
-        self.running = Order::from_unsorted(moves.running.new);
-        self.inactive = Order::from_unsorted(moves.inactive.new);
-        self.by_modify = Order::from_unsorted(moves.modify.new);
-        self.in_id_order = Order::from_unsorted(moves.id.new);
-        self.replay = false;
     }
 
     // ---- jobspecs and R ----------------------------------------------------------------------

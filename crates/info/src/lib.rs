@@ -13,6 +13,7 @@
 
 pub mod allocs;
 pub mod aside;
+mod batch;
 pub mod changes;
 pub mod children;
 pub mod clients;
@@ -20,6 +21,7 @@ pub mod constraint;
 mod continuity;
 pub mod counts;
 pub mod derive;
+mod fold_error;
 pub mod index;
 pub mod jobs;
 pub mod nodes;

@@ -220,6 +220,31 @@ impl Nodes {
         named.collect()
     }
 
+    /// Brings the rows into the order of their ranks, those without one behind and by name. Where each is then, if any moved.
+    pub(crate) fn sort(&mut self) -> Option<Vec<NodeIx>> {
+        let key = |node: &Node| (node.rank.unwrap_or(u32::MAX), node.name.clone());
+        if self.rows.is_sorted_by_key(key) {
+            return None;
+        }
+        let mut rows: Vec<(usize, Node)> = std::mem::take(&mut self.rows)
+            .into_iter()
+            .enumerate()
+            .collect();
+        rows.sort_by_cached_key(|(_, node)| key(node));
+        let mut moved = vec![NodeIx(0); rows.len()];
+        for (at, (was, node)) in (0u32..).zip(rows) {
+            if let Some(place) = moved.get_mut(was) {
+                *place = NodeIx(at);
+            }
+            self.by_name.insert(node.name.clone(), NodeIx(at));
+            self.rows.push(node);
+        }
+        for at in self.by_rank.iter_mut().flatten() {
+            *at = moved.get(at.0 as usize).copied().unwrap_or(*at);
+        }
+        Some(moved)
+    }
+
     /// Changes one row; notes the change if there is one.
     pub(crate) fn change(&mut self, at: NodeIx, seq: u64, change: impl FnOnce(&mut Node)) {
         let Some(node) = self.rows.get_mut(at.0 as usize) else {

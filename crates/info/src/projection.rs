@@ -16,15 +16,12 @@
 //! response that cannot be part of this journal's stream (no JSON, another epoch, a seq that does not rise, entries missing) is
 //! an error: nothing of it is folded, nothing behind it may be, and the list must be built anew from the start.
 
-use std::borrow::Cow;
-
 use job::JobId;
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use thiserror::Error;
 
 use crate::{
     aside::Why,
+    batch::{Batch, FluxMessage, NativeEntry, RESOURCE_LOG},
     changes::{CHANGES_MAX, Changes},
     continuity::Continuity,
     jobs::Jobs,
@@ -32,66 +29,7 @@ use crate::{
     step::Step,
 };
 
-/// Name of the system event that lists purged jobs: `{"jobs":[ID…]}`.
-pub const PURGE_EVENT: &str = "purge";
-/// The log it is in.
-const SYSTEM_LOG: &str = "system";
-/// The log of the nodes.
-const RESOURCE_LOG: &str = "resource";
-
-/// Why a stream cannot be followed further.
-#[derive(Debug, Error)]
-pub enum FoldError {
-    /// Not a batch.
-    #[error("malformed journal batch: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// The stream of another journal.
-    #[error("journal batch of epoch {met}, expected {expected}")]
-    Epoch {
-        /// Of the list so far.
-        expected: Box<str>,
-        /// Of the batch.
-        met: Box<str>,
-    },
-    /// A batch while no stream was begun.
-    #[error("journal batch before a stream was begun")]
-    NotBegun,
-    /// The seq does not rise.
-    #[error("journal entry or batch {met} comes after {after}")]
-    Order {
-        /// What came.
-        met: u64,
-        /// What was there already.
-        after: u64,
-    },
-    /// Entries of a job are missing.
-    #[error("entry {met} of job {id} comes where its entry {expected} should")]
-    Gap {
-        /// The job.
-        id: JobId,
-        /// The entry that should come.
-        expected: u32,
-        /// The one that came.
-        met: u32,
-    },
-    /// A stream is resumed at another place than was asked for.
-    #[error("the journal goes on after {met}, not after {expected} as it was asked")]
-    Resumed {
-        /// The cursor.
-        expected: u64,
-        /// Where the stream is.
-        met: u64,
-    },
-    /// The end of a backlog that is no cursor.
-    #[error("a backlog ends without a seq")]
-    NoCursor,
-    /// Which jobs were purged cannot be read, so the list may hold them for ever.
-    #[error("purge entry {seq} cannot be read")]
-    Purge {
-        /// The entry.
-        seq: u64,
-    },
-}
+pub use crate::{batch::PURGE_EVENT, fold_error::FoldError};
 
 /// What was folded, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -141,50 +79,6 @@ pub struct Seen<'a> {
     pub live_only: bool,
     /// The entry's JSON.
     pub json: &'a str,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Batch<'a> {
-    #[serde(borrow, default)]
-    epoch: Cow<'a, str>,
-    pub(crate) seq: Option<u64>,
-    #[serde(default)]
-    caught_up: bool,
-    #[serde(default)]
-    set_aside: Vec<u64>,
-    #[serde(borrow, default)]
-    resources: Option<&'a RawValue>,
-    mark: Option<u64>,
-    #[serde(borrow, default)]
-    pub(crate) events: Vec<NativeEntry<'a>>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct NativeEntry<'a> {
-    pub(crate) seq: u64,
-    pub(crate) id: Option<u64>,
-    #[serde(borrow, default)]
-    log: Option<Cow<'a, str>>,
-    pub(crate) eventlog_seq: u32,
-    #[serde(default)]
-    live: bool,
-    #[serde(borrow)]
-    entry: &'a RawValue,
-    #[serde(borrow, default)]
-    jobspec: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "R")]
-    r: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct FluxMessage<'a> {
-    id: i64,
-    #[serde(borrow, default)]
-    events: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    jobspec: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "R")]
-    r: Option<&'a RawValue>,
 }
 
 /// Which of the two forms a stream has.
@@ -632,33 +526,4 @@ fn fold_entry(entry: &NativeEntry<'_>, jobs: &mut Jobs, counters: &mut FoldCount
         None => {}
     }
     false
-}
-
-impl NativeEntry<'_> {
-    /// The jobs that a purge names; `None` when it is none.
-    pub(crate) fn purged(&self) -> Option<Result<Vec<u64>, serde_json::Error>> {
-        #[derive(Deserialize)]
-        struct Name<'a> {
-            #[serde(borrow)]
-            name: Cow<'a, str>,
-        }
-        #[derive(Deserialize)]
-        struct Purge {
-            context: Purged,
-        }
-        #[derive(Deserialize)]
-        struct Purged {
-            jobs: Vec<u64>,
-        }
-        if self.id.is_some() || self.log.as_deref() != Some(SYSTEM_LOG) {
-            return None;
-        }
-        match serde_json::from_str::<Name<'_>>(self.entry.get()) {
-            Ok(Name { name }) if name != PURGE_EVENT => None,
-            Ok(_) => Some(
-                serde_json::from_str::<Purge>(self.entry.get()).map(|purge| purge.context.jobs),
-            ),
-            Err(error) => Some(Err(error)),
-        }
-    }
 }

@@ -228,7 +228,7 @@ fn acceptance_twelve_nodes_with_an_allocation_and_three_without() {
             "n11 running",
             "n12 notScheduled, was not ready when the job began",
             "n13 notScheduled, node is down: no answer",
-            "n14 notScheduled, drained since 1.5: fans",
+            "n14 notScheduled, drained since 1970-01-01T00:00:01Z: fans",
         ]
     );
 }

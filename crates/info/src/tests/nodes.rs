@@ -391,3 +391,59 @@ fn parents_children_and_kinds_are_what_the_jobspec_says() {
     play(&mut projection, &purge);
     assert!(projection.jobs().children(JobId(1)).is_none());
 }
+
+#[test]
+fn a_list_that_is_built_anew_has_its_nodes_in_the_order_of_their_ranks() {
+    let (mut feed, mut projection) = (Feed::default(), Projection::new());
+    projection.begin_fresh(Form::Native);
+    let mut backlog = Vec::new();
+    for (id, ranks) in [(1, "3"), (2, "0-2"), (3, "9"), (4, "1")] {
+        backlog.extend(feed.submit(id, 1, 16, &spec("x", None)));
+        backlog.push(feed.alloc_on(id, ranks));
+    }
+    let _ = fold(&mut projection, &batch(&backlog, "\"backlog\":true"));
+    let mut other = live();
+    play(&mut other, &four(&mut Feed::default()));
+    let base = other.nodes().resources().to_json();
+    let base = std::str::from_utf8(&base).expect("text");
+    let end = format!(r#""seq":{},"caught_up":true,"resources":{base}"#, feed.seq);
+    let _ = fold(&mut projection, &batch(&[], &end));
+    let nodes = projection.nodes();
+    let names: Vec<&str> = nodes.iter().map(|(_, node)| &*node.name).collect();
+    // The last is announced by nobody.
+    assert_eq!(names, ["n0", "n1", "n2", "n3", "n9"]);
+    for (id, expected) in [
+        (1, &["n3"][..]),
+        (2, &["n0", "n1", "n2"]),
+        (3, &["n9"]),
+        (4, &["n1"]),
+    ] {
+        let record = projection.jobs().get(JobId(id)).expect("the job");
+        let allocs = Allocs::of(record, nodes);
+        let met: Vec<&str> = allocs
+            .iter()
+            .filter_map(|alloc| nodes.get(alloc.node))
+            .map(|node| &*node.name)
+            .collect();
+        assert_eq!(met, expected);
+    }
+    for (rank, name) in (0..).zip(["n0", "n1", "n2", "n3"]) {
+        assert_eq!(nodes.by_rank(rank).map(|(_, node)| &*node.name), Some(name));
+        assert_eq!(nodes.find(name), nodes.by_rank(rank).map(|(at, _)| at));
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_parent_whose_children_are_purged_after_it() {
+    let (mut feed, mut projection) = (Feed::default(), live());
+    let child = weir_spec("c", r#"{"parent":1,"dispatch":{"meta":{}}}"#);
+    play(&mut projection, &feed.submit(8, 1, 16, &child));
+    play(&mut projection, &feed.submit(9, 1, 16, &child));
+    let purge = vec![feed.system("purge", r#"{"jobs":[1,8]}"#)];
+    play(&mut projection, &purge);
+    let children = projection.jobs().children(JobId(1));
+    assert_eq!(children.map(crate::Children::len), Some(1));
+    let purge = vec![feed.system("purge", r#"{"jobs":[9]}"#)];
+    play(&mut projection, &purge);
+    assert!(projection.jobs().children(JobId(1)).is_none());
+}
