@@ -1,6 +1,6 @@
 #!/bin/sh
 
-test_description='Published clients of the HTTP interface: python-nomad, nomadpy, and what they send on the wire'
+test_description='Published clients of the HTTP interface: python-nomad, nomadpy, nomadtools, and what they send on the wire'
 
 . "$(dirname "$0")/sharness.sh"
 
@@ -38,6 +38,10 @@ test_expect_success 'request lines as clients send them' '
 
 test_expect_success 'events: both clients, every index goes on where it was or is refused' '
 	clients events
+'
+
+test_expect_success 'nomadtools: a job is followed to its end, and its status is that of the job' '
+	clients tools
 '
 
 weir_stop

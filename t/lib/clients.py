@@ -1,6 +1,6 @@
 """Published clients of Nomad's HTTP interface on the instance at $WEIR_URI: each call they have for what weir serves.
 
-    python clients.py python-nomad | nomadpy | lines | events | example
+    python clients.py python-nomad | nomadpy | lines | events | example | tools
 
 Runs in the environment that .ci/clients makes. A job's end is waited for on the socket, a status on HTTP by a blocking query.
 """
@@ -445,5 +445,26 @@ def example():
     equal(met, sorted(index), "pages of one, oldest change first")
 
 
+def tools():
+    """A program of its own: its answers are its exit status and what it prints."""
+    jobs = Jobs()
+    program = os.path.join(os.path.dirname(sys.executable), "nomadtools")
+    environment = {**os.environ, "NOMAD_ADDR": f"http://{ADDRESS}", "NOMAD_TOKEN": TOKEN}
+
+    def run(*words):
+        return subprocess.run([program, *words], env=environment, check=False, capture_output=True, text=True, timeout=60)
+
+    for ident, status in ((jobs.failed, 3), (jobs.child, 0)):
+        for how in ((), ("--polling",)):
+            met = run("watch", *how, "-o", "none", "stopped", ident)
+            equal(met.returncode, status, f"status of {ident}, {how}: {met.stderr}")
+    # One that ends while it is followed, as its events say.
+    own = name_of(wire.parse_f58(weir("submit", "sh", "-c", "sleep 1; exit 7")))
+    met = run("watch", "-o", "none", "stopped", own)
+    equal(met.returncode, 7, f"status of {own}: {met.stderr}")
+    node = jobs.client.query("/v1/nodes")[0][0]
+    equal(run("nodenametoid", node["Name"]).stdout.strip(), node["ID"], "a node's id by its name")
+
+
 if __name__ == "__main__":
-    {"python-nomad": python_nomad, "nomadpy": nomadpy_calls, "lines": lines, "events": events, "example": example}[sys.argv[1]]()
+    {"python-nomad": python_nomad, "nomadpy": nomadpy_calls, "lines": lines, "events": events, "example": example, "tools": tools}[sys.argv[1]]()

@@ -1,7 +1,10 @@
 //! One allocation: the stub of a list, and whole. Whole, its `Job` is null: ask for the job.
 
 use info::{Alloc, Nodes, Record};
-use job::AllocStatus;
+use job::{
+    AllocStatus, Timestamp,
+    waitstatus::{Ended, WaitStatus},
+};
 
 use super::json::{self, Object};
 use crate::{facts, names};
@@ -120,8 +123,43 @@ fn task_state(state: &mut Object<'_>, record: &Record, alloc: &Alloc<'_>) {
     state.text("LastRestart", facts::NEVER);
     let job = record.job();
     let started = job.t_run.get().filter(|_| job.started);
-    let text = |time: Option<job::Timestamp>| time.map_or(facts::NEVER.to_owned(), facts::rfc3339);
+    let finished = over.then_some(alloc.modified.time);
+    let text = |time: Option<Timestamp>| time.map_or(facts::NEVER.to_owned(), facts::rfc3339);
     state.text("StartedAt", &text(started));
-    state.text("FinishedAt", &text(over.then_some(alloc.modified.time)));
-    state.raw("Events", b"[]");
+    state.text("FinishedAt", &text(finished));
+    let out = state.key("Events");
+    out.push(b'[');
+    if let Some(started) = started {
+        event(out, "Started", started, "its processes were started", None);
+        if let Some(finished) = finished {
+            out.push(b',');
+            let (kind, about) = match (alloc.status, alloc.desired_stop) {
+                (AllocStatus::Lost, _) => ("Not Restarting", alloc.reason.unwrap_or("lost")),
+                (_, true) => ("Killed", alloc.reason.unwrap_or("canceled")),
+                _ => ("Terminated", alloc.reason.unwrap_or("exit code 0")),
+            };
+            event(out, kind, finished, about, alloc.wait_status);
+        }
+    }
+    out.push(b']');
+}
+
+/// Writes what happened to a task.
+fn event(out: &mut Vec<u8>, kind: &str, time: Timestamp, about: &str, wait_status: Option<i32>) {
+    let (code, signal) = match wait_status.map(|status| WaitStatus(status).ended()) {
+        Some(Ended::Exited(code)) => (code, 0),
+        // As a shell says it.
+        Some(Ended::Signaled(signal)) => (signal.saturating_add(128), signal),
+        None => (0, 0),
+    };
+    json::object(out, |event| {
+        event.text("Type", kind);
+        event.nanos("Time", time);
+        event.text("DisplayMessage", about);
+        event.blanks(&["Message"]);
+        event.uint("ExitCode", code);
+        event.uint("Signal", signal);
+        event.raw("Details", b"{}");
+        event.bool("FailsTask", false);
+    });
 }

@@ -249,6 +249,24 @@ fn statuses_and_words_are_those_of_the_job() {
         ),
         (&json!("dead"), &json!(true))
     );
+    let happened = &allocs[0]["TaskStates"]["task"]["Events"];
+    let words: Vec<_> = happened
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|event| (&event["Type"], &event["ExitCode"], &event["DisplayMessage"]))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            (
+                &json!("Started"),
+                &json!(0),
+                &json!("its processes were started")
+            ),
+            (&json!("Terminated"), &json!(1), &json!("exit code 1")),
+        ]
+    );
     assert_eq!(allocs[0]["Weir"], json!({"Rank": 1, "WaitStatus": 256}));
     assert_eq!(
         (&allocs[0]["NodeName"], &allocs[0]["Name"]),
