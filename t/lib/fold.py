@@ -126,6 +126,11 @@ class Job:
             self.raise_(event, context)
         elif name == "release":
             self.need(event, "RUN", "CLEANUP")
+        elif name == "alloc-status":
+            # Legal while the job holds resources; no column of a listing shows it.
+            self.need(event, "RUN", "CLEANUP")
+            if "free" in self.seen or not all(one["ranks"] and one["status"] for one in context["allocs"]):
+                self.fail(event)
         elif name == "free":
             self.need(event, "CLEANUP")
             self.once(event)

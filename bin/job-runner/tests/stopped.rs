@@ -129,6 +129,7 @@ async fn a_job_that_stops_its_node_process_or_the_engine_goes_on_and_others_begi
 async fn a_stopped_shepherd_whose_node_process_died_is_continued_by_the_next() {
     let mut world = World::new(&["--cores", "0"]).await;
     let (_, r) = started(&mut world, 1, "echo ran >> runs; exec sleep 1000").await;
+    until(|| world.read("runs") == "ran\n").await;
     let pid = shepherd(&world, 1);
     let node = parent(pid);
     stop(node).await;

@@ -17,6 +17,8 @@ pub(crate) struct Waiting {
     pub(crate) request: Request,
     /// The start that was last announced for it.
     pub(crate) estimate_s: Option<f64>,
+    /// It lacks nodes that are drained: nobody waits for it.
+    pub(crate) aside: bool,
 }
 
 /// The jobs that wait, in order.
@@ -24,6 +26,8 @@ pub(crate) struct Waiting {
 pub(crate) struct Queue {
     by_place: BTreeMap<Place, Waiting>,
     priority: HashMap<JobId, u32>,
+    /// How many stand aside.
+    aside: usize,
 }
 
 impl Queue {
@@ -35,18 +39,34 @@ impl Queue {
         self.priority.contains_key(&id)
     }
 
+    /// How many jobs stand aside.
+    pub(crate) fn aside(&self) -> usize {
+        self.aside
+    }
+
     /// Adds a job; one that is there already is replaced.
     pub(crate) fn insert(&mut self, priority: u32, waiting: Waiting) {
         let id = waiting.id;
-        if let Some(old) = self.priority.insert(id, priority) {
-            self.by_place.remove(&(Reverse(old), id.0));
-        }
+        self.remove(id);
+        self.priority.insert(id, priority);
+        self.aside += usize::from(waiting.aside);
         self.by_place.insert((Reverse(priority), id.0), waiting);
     }
 
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Waiting> {
         let priority = self.priority.remove(&id)?;
-        self.by_place.remove(&(Reverse(priority), id.0))
+        let waiting = self.by_place.remove(&(Reverse(priority), id.0))?;
+        self.aside -= usize::from(waiting.aside);
+        Some(waiting)
+    }
+
+    /// Says of all jobs anew who stands aside.
+    pub(crate) fn set_aside(&mut self, stands_aside: impl Fn(&Request) -> bool) {
+        self.aside = 0;
+        for waiting in self.by_place.values_mut() {
+            waiting.aside = stands_aside(&waiting.request);
+            self.aside += usize::from(waiting.aside);
+        }
     }
 
     pub(crate) fn set_priority(&mut self, id: JobId, priority: u32) {
@@ -58,14 +78,9 @@ impl Queue {
         }
     }
 
-    /// The first job of those that are in line.
-    pub(crate) fn first_mut(
-        &mut self,
-        is_in_line: impl Fn(&Waiting) -> bool,
-    ) -> Option<&mut Waiting> {
-        self.by_place
-            .values_mut()
-            .find(|waiting| is_in_line(waiting))
+    /// The first job of those that do not stand aside.
+    pub(crate) fn head_mut(&mut self) -> Option<&mut Waiting> {
+        self.by_place.values_mut().find(|waiting| !waiting.aside)
     }
 
     /// All jobs in order.

@@ -117,12 +117,12 @@ impl Pool {
         &self.nodes
     }
 
-    /// True if that changed whether the node is ready.
+    /// True if that changed anything.
     pub(crate) fn set_up(&mut self, rank: u32, up: bool) -> bool {
         self.change(rank, |node| node.up = up)
     }
 
-    /// True if that changed whether the node is ready.
+    /// True if that changed anything.
     pub(crate) fn set_drained(&mut self, rank: u32, drained: bool) -> bool {
         self.change(rank, |node| node.drained = drained)
     }

@@ -190,7 +190,15 @@ impl Sched {
                 None => false,
             },
             Input::Node { rank, up } => self.pool.set_up(rank, up),
-            Input::Drain { rank, drained } => self.pool.set_drained(rank, drained),
+            Input::Drain { rank, drained } => {
+                let changed = self.pool.set_drained(rank, drained);
+                if changed {
+                    let pool = &self.pool;
+                    self.queue
+                        .set_aside(|request| !pool.could_while_drained(request));
+                }
+                changed
+            }
         };
         if changed {
             self.pass(now.0, out);
@@ -201,6 +209,12 @@ impl Sched {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Jobs that wait and stand aside: they lack nodes that are drained.
+    #[must_use]
+    pub fn aside(&self) -> usize {
+        self.queue.aside()
     }
 
     /// Jobs that hold resources.
@@ -283,12 +297,14 @@ impl Sched {
             });
             return false;
         }
+        let aside = !self.pool.could_while_drained(&request);
         self.queue.insert(
             priority,
             Waiting {
                 id,
                 request,
                 estimate_s: None,
+                aside,
             },
         );
         true
@@ -347,7 +363,7 @@ impl Sched {
             let admitted = match (&mut head, fits) {
                 (None, Some(grant)) => Some(grant),
                 (None, None) => {
-                    if !self.pool.could_while_drained(&waiting.request) {
+                    if waiting.aside {
                         continue;
                     }
                     let held = self.held.values().map(|held| (held.end_s, &held.grant));
@@ -395,11 +411,7 @@ impl Sched {
         if !self.held.values().any(|held| held.end_s.is_finite()) {
             return;
         }
-        let pool = &self.pool;
-        let Some(head) = self
-            .queue
-            .first_mut(|waiting| pool.could_while_drained(&waiting.request))
-        else {
+        let Some(head) = self.queue.head_mut() else {
             return;
         };
         let held = self.held.values().map(|held| (held.end_s, &held.grant));

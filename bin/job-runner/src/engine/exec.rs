@@ -208,12 +208,14 @@ impl Exec {
                 out.extend(parts.filter_map(|part| send(id, &job, part)));
                 end_with_others(id, &mut job, out);
                 let has_gone = job.parts.iter().any(|part| part.place.is_none());
-                if job.parts.iter().any(|part| part.unknown) {
+                let is_news = has_gone || job.parts.iter().any(|part| part.unknown);
+                self.jobs.insert(id, job);
+                if is_news {
                     self.untold.insert(id);
                 }
-                self.jobs.insert(id, job);
                 if has_gone {
                     self.advance(id, out);
+                    self.tell_parts(out);
                 }
             }
             Err(error) => {

@@ -48,6 +48,8 @@ pub struct Config {
 
 /// How long several parts' doings are gathered, to be told at once.
 pub(super) const GATHER: Duration = Duration::from_millis(10);
+/// Jobs that stand aside and are offered beside those that do not, at most.
+const ASIDE_MAX: u32 = 4096;
 /// How long a new engine waits for its node processes before it connects, so that it is ready with all of them.
 const NODES_WAIT: Duration = Duration::from_secs(2);
 
@@ -63,6 +65,8 @@ pub(super) struct Engine {
     boot: Boot,
     pub(super) session: Option<Session>,
     pub(super) limit: u32,
+    /// So many more are offered because others stand aside.
+    aside: u32,
     pub(super) stdin: HashMap<u64, PendingStdin>,
     pub(super) next_stdin: u64,
     pub(super) actions: Vec<Action>,
@@ -118,6 +122,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         statedir: config.statedir.clone(),
         session: None,
         limit,
+        aside: 0,
         stdin: HashMap::new(),
         next_stdin: 0,
         actions: Vec::new(),
@@ -209,6 +214,7 @@ impl Engine {
         self.session = Some(session);
         self.held.clear();
         self.resources.begin();
+        self.aside = 0;
         self.sched = Sched::new(self.specs.clone());
         for (rank, up) in (0u32..).zip(self.up.clone()) {
             self.sched
@@ -378,6 +384,26 @@ impl Engine {
                 result = result.and(session.answer(request.respond(Some(payload))));
             }
         }
-        result
+        result.and(self.widen())
+    }
+
+    /// Jobs that stand aside, because they lack drained nodes, take no places among those that are offered.
+    fn widen(&mut self) -> anyhow::Result<()> {
+        let aside = u32::try_from(self.sched.aside()).unwrap_or(u32::MAX);
+        let more = if aside > self.aside {
+            aside.saturating_mul(2).next_power_of_two().min(ASIDE_MAX)
+        } else if aside == 0 {
+            0
+        } else {
+            return Ok(());
+        };
+        if more == self.aside {
+            return Ok(());
+        }
+        self.aside = more;
+        match &mut self.session {
+            Some(session) => session.set_limit(self.limit.saturating_add(more)),
+            None => Ok(()),
+        }
     }
 }

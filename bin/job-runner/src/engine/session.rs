@@ -113,7 +113,20 @@ impl Session {
             return Ok(());
         }
         self.step = Step::SchedReady;
-        let payload = json_payload(&json!({"mode": "limited", "limit": self.limit}));
+        self.offer(self.limit)
+    }
+
+    /// So many jobs may be offered at a time from now on.
+    pub(crate) fn set_limit(&mut self, limit: u32) -> anyhow::Result<()> {
+        let is_ready = matches!(self.step, Step::SchedReady | Step::Ready);
+        if std::mem::replace(&mut self.limit, limit) == limit || !is_ready {
+            return Ok(());
+        }
+        self.offer(limit)
+    }
+
+    fn offer(&self, limit: u32) -> anyhow::Result<()> {
+        let payload = json_payload(&json!({"mode": "limited", "limit": limit}));
         self.ask(
             "job-manager.sched-ready",
             Some(payload),

@@ -78,10 +78,12 @@ fn who_lacks_drained_nodes_steps_aside_and_has_his_place_when_they_are_back() {
         "nobody knows when the operator brings the node back"
     );
     assert!(run(&mut sched, 0.0, alloc(3, 16, 1, 0.0)).is_empty());
+    assert_eq!((sched.waiting(), sched.aside()), (2, 1));
     // Now it is the head again, and waits only for a job: nobody passes.
     assert!(run(&mut sched, 1.0, drain(1, false)).is_empty());
     assert!(run(&mut sched, 1.0, alloc(4, 16, 1, 1.0)).is_empty());
     assert_eq!(started(&run(&mut sched, 2.0, Input::Free(JobId(2)))), [1]);
+    assert_eq!((sched.waiting(), sched.aside()), (2, 0));
 }
 
 #[test]
@@ -222,6 +224,17 @@ impl Model {
         }
     }
 
+    /// How many could not run though every node that is not drained were there and free.
+    fn aside(&self) -> usize {
+        let wanted: Vec<u32> = (0..NODES)
+            .filter(|rank| !self.drained.contains(rank))
+            .collect();
+        let waiting = self.waiting.values();
+        waiting
+            .filter(|request| !self.fits(request, &wanted, |_| CORES))
+            .count()
+    }
+
     fn take(&mut self, out: Vec<Action>) {
         for action in out {
             match action {
@@ -315,6 +328,7 @@ proptest! {
             };
             let out = run(&mut sched, f64::from(now), input);
             model.take(out);
+            prop_assert_eq!(sched.aside(), model.aside());
         }
         // All nodes are back: everybody gets a turn.
         for rank in 0..NODES {
@@ -331,6 +345,6 @@ proptest! {
             model.take(out);
         }
         prop_assert!(model.waiting.is_empty(), "never started: {:?}", model.waiting);
-        prop_assert_eq!((sched.waiting(), sched.holding()), (0, 0));
+        prop_assert_eq!((sched.waiting(), sched.aside(), sched.holding()), (0, 0, 0));
     }
 }

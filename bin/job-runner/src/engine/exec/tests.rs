@@ -282,7 +282,8 @@ fn a_job_on_a_node_that_is_gone_is_told_so_and_ends() {
         [
             gone,
             "node 0 start true",
-            r#"node 0 {"tell":{"id":9,"what":{"cancel":{}}}}"#
+            r#"node 0 {"tell":{"id":9,"what":{"cancel":{}}}}"#,
+            r#"alloc-status {"allocs":[{"ranks":"5","status":"lost","reason":"node of rank 5 is gone: this engine has ranks 0 to 1"}]}"#
         ]
     );
     // The one that is gone is lost, as follows from the exception; the other was ended because of that.
