@@ -214,9 +214,24 @@ fn responses(route: &Route) -> Value {
 fn schema(path: &str) -> Option<&'static str> {
     Some(match path {
         "/v1/jobs/statuses" => "Statuses",
+        "/v1/jobs" => "JobStubs",
+        "/v1/job/{id}" => "Job",
         "/v1/job/{id}/summary" => "Summary",
+        "/v1/job/{id}/versions" => "JobVersions",
+        "/v1/job/{id}/deployment" => "ObjectOrNull",
+        "/v1/job/{id}/allocations" | "/v1/allocations" => "AllocationStubs",
+        "/v1/allocation/{id}" => "Allocation",
+        "/v1/node/{id}/allocations" => "Allocations",
+        "/v1/nodes" => "NodeStubs",
+        "/v1/node/{id}" => "Node",
+        "/v1/node/pools" => "NodePools",
+        "/v1/namespaces" => "Namespaces",
+        "/v1/agent/self" => "AgentSelf",
+        "/v1/agent/members" => "AgentMembers",
+        "/v1/status/leader" => "Text",
+        "/v1/status/peers" | "/v1/regions" => "Texts",
         "/healthz" => "Health",
-        "/v1/regions" => "Regions",
+        path if path.ends_with("evaluations") || path.ends_with("deployments") => "Objects",
         _ => return None,
     })
 }
