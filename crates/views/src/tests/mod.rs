@@ -4,5 +4,6 @@ mod blocking;
 mod model;
 mod pages;
 mod rows;
+mod spec;
 mod stream;
 mod world;
