@@ -16,7 +16,8 @@ test_expect_success 'promise: honest: the job-manager frozen: the last list is s
 	kill -STOP $manager &&
 	timeout 20 weir jobs -n -o "{name}" >out 2>err &&
 	echo held >expected && test_cmp expected out &&
-	test_line_count = 1 err && grep "the job-manager does not answer; this list is stale" err
+	test_line_count = 2 err && head -n 1 err | grep "waiting for the job-manager to answer" &&
+	tail -n 1 err | grep "the job-manager does not answer; this list is stale"
 '
 
 test_expect_success 'stats names the job-manager and shows the listing' '
@@ -39,7 +40,9 @@ test_expect_success 'job-info frozen: stats and ping name it' '
 '
 
 test_expect_success 'and a listing ends with its name' '
-	weir_fails 1 "jobs: job-info does not answer (30s)" -- timeout 50 weir jobs
+	test_expect_code 1 timeout 50 weir jobs >out 2>err && test_must_be_empty out &&
+	test_line_count = 2 err && head -n 1 err | grep "weir: jobs: waiting for job-info to answer" &&
+	tail -n 1 err | grep "weir: jobs: job-info does not answer (30s)"
 '
 
 test_expect_success 'afterwards all is as before' '
