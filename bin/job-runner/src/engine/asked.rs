@@ -120,7 +120,7 @@ impl Engine {
                 let alloc: protocol::sched::AllocRequest<'_> = parse_json(payload)?;
                 let id = alloc.id;
                 if let Some(session) = &mut self.session {
-                    session.allocs.insert(id, request.clone());
+                    session.allocs.insert(id, slim(request));
                 }
                 let asked = job::Jobspec::parse(alloc.jobspec.get().as_bytes())
                     .map_err(|reason| reason.to_string())
