@@ -16,7 +16,7 @@ use crate::{answer::HttpError, ask::Viewer, facts, filter::Compiled, names};
 /// Most objects of one page; more are asked for with the next token.
 pub const PAGE_MAX: u32 = 10_000;
 /// Most jobs that are looked at for one page.
-pub const LOOK_MAX: usize = 1_000_000;
+pub const LOOK_MAX: usize = 200_000;
 /// How many more keys than a page are looked at first.
 const PORTION_FACTOR: usize = 2;
 /// The least portion.
