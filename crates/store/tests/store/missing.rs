@@ -423,3 +423,88 @@ fn fault_a_purged_job_whose_page_is_broken_stays_purged_over_a_restart() {
     left(&world);
     world.writer.close().unwrap();
 }
+
+/// What all this costs: printed, for the specification. `cargo test --release -p store -- --ignored --nocapture measure`.
+#[test]
+#[ignore = "a measurement"]
+fn measure_what_a_start_and_a_commit_pay_for_it() {
+    use std::time::Instant;
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::open(dir.path());
+    let jobs = 100_000;
+    for first in (1..=jobs).step_by(1000) {
+        let mut batch = Batch::default();
+        for id in first..first + 1000 {
+            world.submit(id, 1000, 0, &mut batch);
+        }
+        world.store(batch);
+    }
+    // One change each.
+    for first in (1..=jobs).step_by(1000) {
+        let mut batch = Batch::default();
+        for id in first..first + 1000 {
+            batch
+                .entries
+                .push(world.entry(Source::Job(JobId(id)), 3, &plain("note", time(9))));
+        }
+        world.store(batch);
+    }
+    world.writer.close().unwrap();
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let world = World::open(dir.path());
+        let opened = begun.elapsed();
+        let reader = world.reader();
+        let begun = Instant::now();
+        assert_eq!(reader.strays(world.seq, 10).unwrap().len(), 0);
+        let (mut cursor, mut entries) = (Some(CURSOR_START), 0);
+        while let Some(at) = cursor {
+            let scope = Scope::Active { at: world.seq };
+            let page = reader.jobs_page(scope, at, 500, 4 << 20).unwrap();
+            entries += page
+                .jobs
+                .iter()
+                .map(|job| job.eventlog.len())
+                .sum::<usize>();
+            cursor = page.next;
+        }
+        let restored = begun.elapsed();
+        let begun = Instant::now();
+        let count = reader.job_count().unwrap();
+        let counted = begun.elapsed();
+        let begun = Instant::now();
+        assert_eq!(reader.amiss(world.seq).unwrap().len(), 0);
+        let looked = begun.elapsed();
+        println!(
+            "{count} active jobs, {entries} entries: opened {opened:?}, read {restored:?}; the count {counted:?}, a look through the log {looked:?}"
+        );
+        world.writer.close().unwrap();
+    }
+    let mut medians = [const { Vec::new() }; 2];
+    for round in 0..6 {
+        settle(
+            dir.path(),
+            Some(Tally::default()).filter(|_| round % 2 == 0),
+        )
+        .unwrap();
+        // The numbers are wrong; what they cost is the same.
+        let mut world = World::open(dir.path());
+        let mut took = Vec::new();
+        for id in 1..=1000 {
+            let entry = world.entry(Source::Job(JobId(id)), 4 + round, &plain("note", time(9)));
+            let begun = Instant::now();
+            world.store(Batch {
+                entries: vec![entry],
+                ..Batch::default()
+            });
+            took.push(begun.elapsed());
+        }
+        took.sort_unstable();
+        medians[round as usize % 2].push(took[500]);
+        world.writer.close().unwrap();
+    }
+    println!(
+        "a commit, median: counted {:?}, not counted {:?}",
+        medians[0], medians[1]
+    );
+}
