@@ -5,7 +5,7 @@
 //!  event: page     id: INDEX-EPOCH   data: {"rows":[…],"next"?:TOKEN}                            the whole page
 //!  event: change   id: INDEX-EPOCH   data: {"rows":[…],"removed":[ID…],"order"?:[ID…],"next"?:…}  what changed on it
 //!  event: stale    data: {"Stale":SECONDS|null} the list does not follow its journal (any more), or does again
-//!  event: error    data: text                   the query came to an end; nothing follows
+//!  event: end      data: text                   the query came to an end; nothing follows
 //!  :                                            a comment, so that a connection that is gone is noticed
 //! ```
 //! No queue: the next event is asked for when the one before is on its way, so a client that reads slowly gets one event with all that
@@ -179,7 +179,7 @@ impl Live {
             Err(refused) => refused,
         };
         let text = refused.text().replace(['\n', '\r'], " ");
-        self.push(Bytes::from(format!("event: error\ndata: {text}\n\n")));
+        self.push(Bytes::from(format!("event: end\ndata: {text}\n\n")));
         self.over = true;
     }
 

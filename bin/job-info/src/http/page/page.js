@@ -5,6 +5,7 @@
   let order = [];
   const body = document.getElementById("jobs");
   const none = document.getElementById("none");
+  const more = document.getElementById("more");
   const state = document.getElementById("state");
 
   const say = (text, bad) => {
@@ -56,7 +57,7 @@
     cell(row, "time", new Date(job.SubmitTime / 1e6).toLocaleString());
   };
 
-  const show = () => {
+  const show = (next) => {
     const wanted = order.map((id) => rows.get(id)).filter(Boolean);
     const kept = new Set(order);
     for (const id of [...rows.keys()]) {
@@ -64,16 +65,18 @@
     }
     body.replaceChildren(...wanted);
     none.hidden = wanted.length > 0;
+    more.hidden = !next;
   };
 
   const source = new EventSource("/v1/jobs/statuses/stream?per_page=50&allocs=counts");
+  source.addEventListener("open", () => say("live"));
   // The page, then what changed on it: rows, and the order where that changed.
   source.addEventListener("page", (event) => {
     const page = JSON.parse(event.data);
     rows.clear();
     page.rows.forEach(fill);
     order = page.rows.map((job) => job.ID);
-    show();
+    show(page.next);
     say("live");
   });
   source.addEventListener("change", (event) => {
@@ -81,18 +84,19 @@
     change.rows.forEach(fill);
     const removed = new Set(change.removed);
     order = change.order || order.filter((id) => !removed.has(id));
-    show();
+    show(change.next);
     say("live");
   });
   source.addEventListener("stale", (event) => {
     const stale = JSON.parse(event.data).Stale;
     say(stale === null ? "live" : "the list does not follow the journal now; it is as it was", stale !== null);
   });
-  source.addEventListener("error", (event) => {
-    if (event.data) {
-      say(event.data, true);
-      source.close();
-    } else if (source.readyState === EventSource.CLOSED) {
+  source.addEventListener("end", (event) => {
+    say(event.data, true);
+    source.close();
+  });
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
       say("not let in: 'weir open' gives an address with a token", true);
     } else {
       say("connection lost; trying again …", true);
