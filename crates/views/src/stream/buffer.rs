@@ -555,7 +555,11 @@ impl Writer<'_> {
         };
         let record = match was {
             Was::Kept(record) => Some(&**record),
-            Was::Asked => self.projection.jobs().get(change.id),
+            Was::Asked => match self.projection.jobs().get(change.id) {
+                Some(record) => Some(record),
+                // Gone since; that comes with an index of its own.
+                None => return Ok(()),
+            },
             Was::Gone => None,
         };
         let wants_own =

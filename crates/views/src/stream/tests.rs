@@ -486,3 +486,52 @@ fn what_is_kept_is_bounded() {
     let kept: usize = events.lines.iter().map(|line| line.json_bytes).sum();
     assert_eq!(kept, events.json_bytes);
 }
+
+#[test]
+fn a_job_too_large_to_keep_is_shown_as_it_is_and_told_gone_once() {
+    let mut feed = Feed::new();
+    let mut events = Events::new(Limits::default());
+    feed.submit(5, 1000, "a", "");
+    feed.run(5, "0-999");
+    let changes = feed.fold();
+    events.changed(&feed.projection, &changes);
+    // Every other part says something of its own: more runs than are copied.
+    let even: Vec<String> = (0..500).map(|at| (at * 2).to_string()).collect();
+    let said = format!(
+        r#"{{"allocs":[{{"ranks":"{}","status":"failed","reason":"disk"}}]}}"#,
+        even.join(",")
+    );
+    feed.entry(5, "alloc-status", &said, "");
+    let changes = feed.fold();
+    events.changed(&feed.projection, &changes);
+    let wanted = wants(&["Job", "Allocation"]);
+    let first = alloc(5, 0);
+    let one = wants(&[&format!("Allocation:{first}")]);
+    let mut cursor = events
+        .subscribe(&feed.projection, Start::Oldest, None)
+        .expect("start");
+    let lines = read(&mut events, &feed, &one, &mut cursor);
+    assert_eq!(
+        told(&lines),
+        [
+            format!("6: Allocation PlanResult {first}"),
+            format!("7: Allocation AllocationUpdated {first}")
+        ]
+    );
+    assert_eq!(
+        lines[1]["Events"][0]["Payload"]["Allocation"]["ClientDescription"],
+        "disk"
+    );
+    feed.end(5, 0);
+    feed.purge(5);
+    let changes = feed.fold();
+    events.changed(&feed.projection, &changes);
+    let mut cursor = events
+        .subscribe(&feed.projection, Start::At(7), None)
+        .expect("start");
+    let lines = read(&mut events, &feed, &wanted, &mut cursor);
+    assert_eq!(
+        told(&lines),
+        [format!("12: Job JobDeregistered {}", f58(5))]
+    );
+}
