@@ -15,6 +15,8 @@ use crate::rows::{bytes_at, id_from_sql, parse_lines};
 use crate::tally::{self, Tally};
 use crate::traces::{ID_ABSURD, Mark};
 
+/// What a value of the meta table reads as that is neither text nor bytes.
+const NOT_TEXT: &str = "\u{fffd}";
 /// What the meta keys of the store itself start with.
 pub(crate) const KEY_PREFIX: &str = "store.";
 pub(crate) const KEY_EPOCH: &str = "store.epoch";
@@ -206,7 +208,8 @@ fn probe(db: &Connection) -> Result<(), rusqlite::Error> {
     tx.rollback()
 }
 
-/// What is no text is left out, as if it had never been set.
+/// What is no text: a key of the store's own is left out, as if it had never been set; any other is given as it is, its bytes that are no text
+/// replaced, so that whose it is can tell that it cannot be read.
 fn read_meta(db: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Error> {
     let mut meta = BTreeMap::new();
     let mut rows = db.prepare("SELECT key, value FROM meta")?;
@@ -215,6 +218,12 @@ fn read_meta(db: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Erro
         let read = |at| row.get::<_, String>(at);
         match (read(0), read(1)) {
             (Ok(key), Ok(value)) => drop(meta.insert(key, value)),
+            (Ok(key), Err(_)) if !key.starts_with(KEY_PREFIX) => {
+                tracing::error!(key, "a value of the store's meta table is not text");
+                let value = row.get_ref(1)?;
+                let value = value.as_bytes().map(String::from_utf8_lossy);
+                meta.insert(key, value.unwrap_or(NOT_TEXT.into()).into_owned());
+            }
             (key, Ok(_) | Err(_)) => {
                 tracing::error!(
                     key = key.ok(),

@@ -1,6 +1,6 @@
 //! The table of `rfc/6_store.md`, "At open": each row is played, and each case here is a row there.
 
-use crate::world::{Tap, World, int, ok, soon, stats, submit};
+use crate::world::{Tap, World, call, int, ok, soon, stats, submission, submit};
 use job_manager::{Config, Stop};
 use rusqlite::Connection;
 use serde_json::json;
@@ -385,7 +385,9 @@ async fn make(name: &str, place: &mut Place) -> Option<Made> {
         "eventlog empty" => job(place, "UPDATE job SET eventlog = ''"),
         "entry that does not apply" => job(place, "UPDATE job SET eventlog = replace(eventlog, '\"depend\"', '\"start\"')"),
         "epoch garbled" => place.sql("UPDATE meta SET value = 'x' WHERE key = 'store.epoch'"),
-        "meta key garbled" => place.sql("INSERT OR REPLACE INTO meta (key, value) VALUES ('queues', x'ff00')"),
+        "state of the queue garbled" => place.sql("INSERT OR REPLACE INTO meta (key, value) VALUES ('queues', x'ff00')"),
+        "state of the nodes garbled" => place.sql("INSERT OR REPLACE INTO meta (key, value) VALUES ('resources', 7)"),
+        "another meta key garbled" => place.sql("INSERT OR REPLACE INTO meta (key, value) VALUES ('system-log', x'ff00')"),
         "copy put in place" => {
             let copy = place.dir.path().join("copy");
             store::backup(&place.store(), &copy).unwrap();
@@ -465,7 +467,8 @@ fn table() -> BTreeMap<String, String> {
 }
 
 /// What happens at a start there: the line that refuses it, or how many jobs are set aside.
-async fn verdict(place: &Place, full: bool) -> Result<u64, String> {
+async fn verdict(place: &Place, name: &str) -> Result<u64, String> {
+    let full = name == "full disk";
     let config = Config::new(place.state());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let mut daemon = tokio::spawn(job_manager::run(config.clone(), async {
@@ -496,12 +499,31 @@ async fn verdict(place: &Place, full: bool) -> Result<u64, String> {
             .unwrap_err();
         assert_eq!(error.errnum, wire::errno::ENOSPC, "{error}");
     } else {
+        if name == "state of the queue garbled" {
+            opens_the_queue(&client).await;
+        }
         submit(&client).await;
     }
     let aside = int(&stats(&client).await, "set_aside");
     drop((client, tap, stop));
     soon(daemon).await.unwrap().unwrap();
     Ok(aside)
+}
+
+/// The queue is closed, and says why; it is opened again.
+async fn opens_the_queue(client: &rpc::Client) {
+    let status = ok(client, "job-manager.queue-status", json!({})).await;
+    assert_eq!(status["enable"], false);
+    let why = status["disable_reason"].as_str().unwrap();
+    assert!(why.contains("cannot be read (meta key queues)"), "{why}");
+    let refused = call(client, "job-ingest.submit", submission(16)).await;
+    assert!(refused.is_err_and(|error| error.text.contains(why)));
+    for (topic, payload) in [
+        ("job-manager.queue-enable", json!({"enable": true, "all": true})),
+        ("job-manager.queue-start", json!({"start": true, "all": true})),
+    ] {
+        ok(client, topic, payload).await;
+    }
 }
 
 #[tokio::test]
@@ -533,7 +555,7 @@ async fn every_row_of_the_table_of_what_can_be_met_at_open_is_so() {
             continue;
         }
         let had_store = place.store().exists();
-        let met = verdict(&place, name == "full disk").await;
+        let met = verdict(&place, name).await;
         println!("{name}: {met:?}");
         match (expected.as_str(), &met, made) {
             ("opens", Ok(0), Ready) => {}
