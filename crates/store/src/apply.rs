@@ -9,18 +9,19 @@
 //!
 //! The caller owns the transaction; nothing here commits. Nothing here reads the clock or waits.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use job::{JobId, Seq, Source, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::batch::{Batch, JobWrite};
 use crate::blobs::Blobs;
 use crate::error::is_damage;
 use crate::gone::{self, Gone};
 use crate::recover::{self, KEY_PREFIX};
-use crate::rows::{Text, bytes_at, id_from_sql, id_to_sql, seq_to_sql};
+use crate::removal::Removal;
+use crate::rows::{Text, id_to_sql, seq_to_sql};
 use crate::tally::Change;
 
 /// Entries of one row of the log; so a reader of a few entries reads a bounded row.
@@ -85,30 +86,13 @@ pub(crate) struct Gather {
     by_id: HashMap<u64, usize>,
     meta: Vec<(String, String)>,
     trim: Option<Seq>,
-    /// Jobs to be removed whose rows are on pages that are broken.
-    stay: BTreeSet<JobId>,
-    /// … and those of which only the jobspec cannot be.
-    keep_blobs: BTreeSet<JobId>,
-    /// They were looked for.
-    is_probed: bool,
-    /// How often writing failed for that alone.
-    retries: u32,
+    /// What is known of the jobs that are to be removed.
+    pub(crate) removal: Removal,
     /// What the rows written so far change.
     change: Change,
 }
 
 impl Gather {
-    /// Grows when a [`Gather::write`] fails for a job that cannot be removed: the transaction can be tried again after a [`Gather::probe`]. Once,
-    /// whatever the number of such jobs; only what can be removed alone and not with others costs an attempt each.
-    pub(crate) fn retries(&self) -> u32 {
-        self.retries
-    }
-
-    /// The jobs that were purged and are there still.
-    pub(crate) fn stay(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.stay.iter().copied()
-    }
-
     /// Gathers `batches`, of which the first entry must follow `newest`.
     pub(crate) fn new<'a>(
         newest: Seq,
@@ -122,10 +106,7 @@ impl Gather {
             by_id: HashMap::new(),
             meta: Vec::new(),
             trim: None,
-            stay: BTreeSet::new(),
-            keep_blobs: BTreeSet::new(),
-            is_probed: false,
-            retries: 0,
+            removal: Removal::default(),
             change: Change::default(),
         };
         for batch in batches {
@@ -258,7 +239,9 @@ impl Gather {
                 trimmed => trimmed?,
             }
         }
-        self.remove_all(db, blobs)?;
+        let deletes = self.deltas.iter().filter(|delta| delta.delete);
+        let ids: Vec<JobId> = deletes.map(|delta| delta.id).collect();
+        self.removal.remove(db, blobs, &ids, &mut self.change)?;
         {
             let mut log = db.prepare_cached(
                 "INSERT INTO log (last_seq, first_seq, lines) VALUES (?1, ?2, ?3)",
@@ -282,8 +265,8 @@ impl Gather {
         for (key, value) in &self.meta {
             recover::set_meta(db, key, value)?;
         }
-        for id in &self.stay {
-            gone::note(db, *id, self.newest)?;
+        for id in self.removal.stay() {
+            gone::note(db, id, self.newest)?;
             // Who knows what of it counts.
             self.change.unknown = true;
         }
@@ -291,128 +274,18 @@ impl Gather {
         blobs.flush(db)
     }
 
+    /// After a [`Gather::write`] that failed and [`Removal::retries`] grew: what cannot be removed is found, and the next attempt leaves it.
+    pub(crate) fn probe(&mut self, db: &mut Connection) -> Result<(), rusqlite::Error> {
+        let deletes = self.deltas.iter().filter(|delta| delta.delete);
+        let ids: Vec<JobId> = deletes.map(|delta| delta.id).collect();
+        self.removal.probe(db, &ids)
+    }
+
     /// The jobs of this transaction with the largest id, if it makes any.
     pub(crate) fn newest_job(&self) -> Option<JobId> {
         let made = self.deltas.iter().filter(|delta| delta.new.is_some());
         made.map(|delta| delta.id).max()
     }
-
-    /// Removes the jobs that are purged, but for those that cannot be.
-    fn remove_all(&mut self, db: &Connection, blobs: &mut Blobs) -> Result<(), rusqlite::Error> {
-        let ids: Vec<JobId> = self
-            .deltas
-            .iter()
-            .filter(|delta| delta.delete && !self.stay.contains(&delta.id))
-            .map(|delta| delta.id)
-            .collect();
-        let (mut removed, mut newest) = (false, None);
-        for id in ids {
-            let gone = remove_rows(db, id_to_sql(id)).and_then(|row| {
-                if let Some(row) = &row
-                    && !self.keep_blobs.contains(&id)
-                {
-                    for blob in row.used {
-                        blobs.drop_use(db, blob)?;
-                    }
-                }
-                Ok(row)
-            });
-            removed = true;
-            match gone {
-                Ok(None) => {}
-                Ok(Some(row)) => {
-                    self.change.jobs -= 1;
-                    self.change.unknown |= row.active;
-                    newest = newest.max(Some(id).filter(|_| row.given));
-                }
-                Err(error) => {
-                    if is_damage(&error) {
-                        self.retries += 1;
-                        if self.is_probed {
-                            self.stays(id, &error);
-                        }
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        if removed {
-            blobs.forget_gone();
-        }
-        if let Some(newest) = newest {
-            recover::raise_max_jobid(db, newest)?;
-        }
-        Ok(())
-    }
-
-    fn stays(&mut self, id: JobId, error: &rusqlite::Error) {
-        tracing::error!(job = %id, id = id.0, %error, "purged, but its row cannot be removed: it is passed over; see weir store recover");
-        self.stay.insert(id);
-    }
-
-    /// After a [`Gather::write`] that failed for a job that cannot be removed: finds all that cannot be, each in a transaction that is taken back. SQLite
-    /// writes nothing more in one that met a broken page.
-    pub(crate) fn probe(&mut self, db: &mut Connection) -> Result<(), rusqlite::Error> {
-        if std::mem::replace(&mut self.is_probed, true) {
-            return Ok(());
-        }
-        let deletes = self.deltas.iter().filter(|delta| delta.delete);
-        let ids: Vec<JobId> = deletes.map(|delta| delta.id).collect();
-        for id in ids {
-            let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let removed = remove_rows(&tx, id_to_sql(id));
-            let dropped = match &removed {
-                Ok(Some(row)) => {
-                    let mut blobs = Blobs::default();
-                    let mut used = row.used.iter();
-                    used.try_for_each(|blob| blobs.drop_use(&tx, *blob))
-                }
-                _ => Ok(()),
-            };
-            tx.rollback()?;
-            match (removed, dropped) {
-                (Ok(_), Ok(())) => {}
-                (Err(error), _) if is_damage(&error) => self.stays(id, &error),
-                (Ok(_), Err(error)) if is_damage(&error) => {
-                    tracing::error!(job = %id, id = id.0, %error, "purged, but its jobspec cannot be removed: see weir store recover");
-                    self.keep_blobs.insert(id);
-                }
-                (Err(error), _) | (_, Err(error)) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Tries once more to remove the rows of jobs that were purged; those that stay are `gone`.
-pub(crate) fn remove_gone(db: &mut Connection, gone: &Gone) -> Result<(), rusqlite::Error> {
-    let noted = Gone::default();
-    noted.load(db)?;
-    for id in noted.all() {
-        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut blobs = Blobs::default();
-        let removed = remove_rows(&tx, id).and_then(|row| {
-            let change = Change {
-                jobs: -i64::from(row.is_some()),
-                unknown: row.as_ref().is_some_and(|row| row.active),
-                ..Change::default()
-            };
-            for blob in row.into_iter().flat_map(|row| row.used) {
-                blobs.drop_use(&tx, blob)?;
-            }
-            gone::forget(&tx, id_from_sql(id))?;
-            change.write(&tx)
-        });
-        match removed {
-            Ok(()) => tx.commit()?,
-            Err(error) if is_damage(&error) => {
-                tx.rollback()?;
-                gone.add([id_from_sql(id)]);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 impl Delta {
@@ -541,37 +414,6 @@ impl Delta {
     }
 }
 
-/// What a removed row said.
-struct Removed {
-    /// The blobs that the job used.
-    used: [Option<i64>; 2],
-    /// Its id was one that was given.
-    given: bool,
-    /// It was not known to have ended.
-    active: bool,
-}
-
-/// Removes a job's row and its tail; none if there was no row.
-fn remove_rows(db: &Connection, id: i64) -> Result<Option<Removed>, rusqlite::Error> {
-    let row = db
-        .prepare_cached(
-            "DELETE FROM job WHERE id = ?1 RETURNING spec, j, substr(eventlog, 1, 64), active",
-        )?
-        // A damaged row goes, too; a blob it may have shared stays.
-        .query_row([id], |row| {
-            let head = bytes_at(row, 2, "eventlog").ok().flatten();
-            Ok(Removed {
-                used: [row.get(0).unwrap_or(None), row.get(1).unwrap_or(None)],
-                given: recover::was_given(id_from_sql(id), &head.unwrap_or_default()),
-                active: row.get::<_, i64>(3) != Ok(0),
-            })
-        })
-        .optional()?;
-    db.prepare_cached("DELETE FROM tail WHERE job = ?1")?
-        .execute([id])?;
-    Ok(row)
-}
-
 /// Forgets the rows of the log that end at or before `upto`, and remembers the newest seq that went.
 fn trim(db: &Connection, upto: Seq) -> Result<(), rusqlite::Error> {
     let upto = seq_to_sql(upto);
@@ -598,56 +440,6 @@ mod tests {
     use super::*;
     use job::{Attach, Entry, Event, EventKind, Map};
     use std::sync::Arc;
-
-    #[test]
-    fn fault_jobs_that_cannot_be_removed_cost_one_attempt_more_whatever_their_number() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("store");
-        let mut db = Connection::open(&file).unwrap();
-        crate::schema::migrate(&mut db, 0).unwrap();
-        let jobs = 200;
-        for id in 1..=jobs {
-            db.execute(
-                "INSERT INTO job (id, userid, flags, t_submit, active, waitable, done_seq, t_inactive, result, eventlog) VALUES (?1, 0, 0, 0.5, 0, 0, 1, 0.5, 1, ?2)",
-                params![id, format!("1 {id} {}", "x".repeat(20_000))],
-            )
-            .unwrap();
-        }
-        drop(db);
-        let mut bytes = std::fs::read(&file).unwrap();
-        for page in bytes.chunks_mut(4096) {
-            // Pages that rows run over to, but for the last of each.
-            if page[0] == 0 && page[..4] != [0; 4] && page[4..].iter().all(|byte| *byte == b'x') {
-                page[..4].fill(0);
-            }
-        }
-        std::fs::write(&file, bytes).unwrap();
-        let mut db = Connection::open(&file).unwrap();
-        let batch = Batch {
-            jobs: (1..=jobs as u64)
-                .map(|id| JobWrite::Delete { id: JobId(id) })
-                .collect(),
-            ..Batch::default()
-        };
-        let mut gather = Gather::new(Seq(0), [&batch]).unwrap();
-        let mut blobs = Blobs::default();
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let tx = db.transaction().unwrap();
-            let before = gather.retries();
-            match gather.write(&tx, &mut blobs, &Gone::default()) {
-                Ok(()) => break tx.commit().unwrap(),
-                Err(_) if gather.retries() > before => {
-                    blobs.rolled_back();
-                    drop(tx);
-                    gather.probe(&mut db).unwrap();
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-        assert_eq!((attempts, gather.stay().count()), (2, jobs as usize));
-    }
 
     #[test]
     fn fault_a_row_of_the_log_is_cut_by_bytes_too() {

@@ -38,6 +38,7 @@ mod log;
 mod logsize;
 mod reader;
 mod recover;
+mod removal;
 mod reserve;
 mod rows;
 mod salvage;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use job::{JobId, Seq};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use crate::apply::{self, Gather};
+use crate::apply::Gather;
 use crate::backup::is_copy;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
@@ -35,6 +35,7 @@ use crate::gone::Gone;
 use crate::lock::DirLock;
 use crate::reader::ReaderFactory;
 use crate::recover::{Doubts, Recovered, open_error, recover_doubted};
+use crate::removal;
 use crate::reserve::{self, Reserve};
 use crate::schema;
 use crate::tally::{self, Tally};
@@ -285,7 +286,7 @@ fn open_file(
         tally::set(&db, Some(Tally::default())).map_err(told)?;
     }
     let gone = Gone::default();
-    apply::remove_gone(&mut db, &gone).map_err(told)?;
+    removal::remove_gone(&mut db, &gone).map_err(told)?;
     let recovered = recover_doubted(file, &db, doubts.clone())?;
     Ok((db, recovered, gone))
 }
@@ -561,7 +562,7 @@ impl Run {
             match self.commit(&mut gather) {
                 Ok(commit_micros) => {
                     self.newest = gather.newest;
-                    self.gone.add(gather.stay());
+                    self.gone.add(gather.removal.stay());
                     self.marker.set(self.newest, gather.newest_job());
                     (self.on_event)(Event::Durable {
                         seq: self.newest,
@@ -680,7 +681,7 @@ impl Run {
                 .db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(failure)?;
-            let retries = gather.retries();
+            let retries = gather.removal.retries();
             match gather.write(&tx, &mut self.blobs, &self.gone) {
                 Ok(()) => {
                     let start = Instant::now();
@@ -689,7 +690,7 @@ impl Run {
                     self.blobs.committed();
                     return Ok(micros);
                 }
-                Err(_) if gather.retries() > retries => {}
+                Err(_) if gather.removal.retries() > retries => {}
                 Err(error) => return Err(failure(error)),
             }
             drop(tx);
