@@ -224,6 +224,44 @@ fn wide(nodes: u64) {
     );
     println!("  every second failed, folded {us:>12.0} µs");
     walk(&projection, "every second failed");
+    more(&mut projection, nodes, &r);
+}
+
+/// Other jobs on the same nodes: what each of their allocations costs.
+fn more(projection: &mut Projection, nodes: u64, r: &str) {
+    const JOBS: u64 = 8;
+    let before = resident_bytes();
+    let mut seq = 1000;
+    for job in 0..JOBS {
+        let id = 100 + job;
+        for (at, (name, rest)) in [
+            (
+                "submit",
+                r#","context":{"userid":1000,"urgency":16,"flags":0,"version":1}}"#.to_owned(),
+            ),
+            ("validate", "}".to_owned()),
+            ("depend", "}".to_owned()),
+            ("priority", r#","context":{"priority":16}}"#.to_owned()),
+            ("alloc", format!(r#"}},"R":{r}"#)),
+        ]
+        .iter()
+        .enumerate()
+        {
+            seq += 1;
+            let number = at + 1;
+            fold(
+                projection,
+                &format!(
+                    r#"{{"epoch":"{EPOCH}","events":[{{"seq":{seq},"id":{id},"eventlog_seq":{number},"entry":{{"timestamp":1.7e9,"name":"{name}"{rest}}}],"seq":{seq}}}"#
+                ),
+            );
+        }
+    }
+    let grown = resident_bytes().saturating_sub(before);
+    println!(
+        "  bytes an allocation         {:>12.1}    (of further jobs)",
+        grown as f64 / (JOBS * nodes) as f64
+    );
 }
 
 fn walk(projection: &Projection, what: &str) {

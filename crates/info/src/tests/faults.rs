@@ -4,7 +4,9 @@ use job::JobId;
 
 use super::feed::{EPOCH, Feed, Sent, batch, everything, fold, list, live, play, row, spec};
 use crate::{
+    changes::What,
     constraint::Constraint,
+    place::ModifyKey,
     projection::{FoldError, Form, Projection},
 };
 
@@ -308,6 +310,9 @@ fn fault_jobs_that_the_job_manager_sets_aside_have_no_row_also_after_a_resume() 
         (vec![1], "the job-manager cannot read it".into())
     );
     assert_eq!(projection.jobs().set_aside().len(), 2);
+    let key = projection.jobs().by_modify().get(0).copied();
+    assert_eq!(key.map(ModifyKey::seq), Some(2), "the one that is left");
+    projection.watch_changes(true);
     // A restart of the job-manager finds another one.
     projection.cut();
     projection.begin_resume();
@@ -316,6 +321,16 @@ fn fault_jobs_that_the_job_manager_sets_aside_have_no_row_also_after_a_resume() 
         &batch(&[], r#""seq":8,"caught_up":true,"set_aside":[1,2,7]"#),
     );
     assert_eq!((folded.changed, all(&projection)), (vec![JobId(1)], vec![]));
+    let told = projection.take_changes();
+    let [gone] = &told.jobs[..] else {
+        panic!("one change, not {told:?}");
+    };
+    assert_eq!(
+        (gone.id, gone.seq, gone.before, gone.after),
+        (JobId(1), 8, key, None)
+    );
+    assert_eq!((gone.what, told.reset), (What::REMOVED, false));
+    assert!(projection.jobs().by_modify().is_empty());
     assert_eq!(projection.jobs().counts().all().total(), 0);
     // A job-manager that has not come across one of them yet says nothing of it: it stays aside.
     projection.cut();
