@@ -115,6 +115,26 @@ async fn all_wait(probe: &mut Connection, count: usize) -> anyhow::Result<()> {
     }
 }
 
+/// The token of each page, and how many jobs there are on all of them.
+async fn pages(probe: &mut Connection) -> anyhow::Result<(Vec<Option<String>>, usize)> {
+    let mut tokens = vec![None];
+    let mut jobs = 0;
+    while let Some(token) = tokens.last() {
+        let token: &Option<String> = token;
+        let token = token.as_ref();
+        let token = token.map_or_else(String::new, |token| format!("&next_token={token}"));
+        let path = format!("/v1/jobs/statuses?per_page={PAGE_JOBS}{token}");
+        let page = probe.get(&path).await?;
+        let rows: Vec<serde_json::Value> = serde_json::from_slice(&page.body)?;
+        jobs += rows.len();
+        match page.next {
+            Some(next) => tokens.push(Some(next)),
+            None => break,
+        }
+    }
+    Ok((tokens, jobs))
+}
+
 /// The rows.
 pub(crate) async fn all(config: &Config, table: &mut Table) -> anyhow::Result<()> {
     let instance = Instance::start(config).await?;
@@ -128,26 +148,19 @@ async fn measure(config: &Config, instance: &Instance, table: &mut Table) -> any
     let (ids, _) = submit::load(instance, PAGES * PAGE_JOBS).await?;
     let site = Site::of(&instance.dir)?;
     let mut probe = site.connect().await?;
-    let mut tokens: Vec<Option<String>> = vec![None];
-    let mut jobs_of = Vec::new();
-    while let Some(token) = tokens.last() {
-        let token = token.as_ref();
-        let token = token.map_or_else(String::new, |token| format!("&next_token={token}"));
-        let page = probe
-            .get(&format!("/v1/jobs/statuses?per_page={PAGE_JOBS}{token}"))
-            .await?;
-        let rows: Vec<serde_json::Value> = serde_json::from_slice(&page.body)?;
-        jobs_of.push(rows.len());
-        match page.next {
-            Some(next) => tokens.push(Some(next)),
-            None => break,
+    let start = Instant::now();
+    let tokens = loop {
+        let (tokens, jobs) = pages(&mut probe).await?;
+        if (tokens.len(), jobs) == (PAGES, PAGES * PAGE_JOBS) {
+            break tokens;
         }
-    }
-    ensure!(
-        tokens.len() == PAGES && jobs_of.iter().all(|jobs| *jobs == PAGE_JOBS),
-        "expected {PAGES} pages of {PAGE_JOBS}, got {}",
-        tokens.len()
-    );
+        ensure!(
+            start.elapsed() < PATIENCE,
+            "expected {PAGES} pages of {PAGE_JOBS}, got {} and {jobs} jobs",
+            tokens.len()
+        );
+        sleep(Duration::from_millis(50)).await;
+    };
     let watchers = room(config.watchers);
     let before = instance.rss("weir-job-info")?;
     let (tell, mut told) = mpsc::channel::<Told>(watchers.max(1));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use info::{Allocs, Projection};
+use info::{Allocs, Projection, Record, place::ListKey as _};
 use job::{AllocStatus, JobId};
 
 use super::{
@@ -187,9 +187,7 @@ pub(crate) struct Rows {
     bytes_max: usize,
     nodes: NodeIds,
     made: u64,
-    /// Somebody asks for rows at all.
-    asked: bool,
-    /// Wide jobs that changed and were not asked for since.
+    /// Wide jobs that changed, or came with another list, and were not asked for since.
     ahead: VecDeque<JobId>,
     /// The allocations of one of them as far as they are written.
     begun: Option<(JobId, Chunks)>,
@@ -205,15 +203,9 @@ impl Rows {
             bytes_max,
             nodes: NodeIds::default(),
             made: 0,
-            asked: false,
             ahead: VecDeque::new(),
             begun: None,
         }
-    }
-
-    /// Somebody asks for rows.
-    pub(crate) fn note_asked(&mut self) {
-        self.asked = true;
     }
 
     /// The row of a job as it is now; none if there is no such job.
@@ -279,20 +271,24 @@ impl Rows {
         Some(kept.row)
     }
 
-    /// A job changed. Once rows are asked for at all, those of wide jobs are written a little at a time before anybody asks.
+    /// A job changed. What is wide is written a little at a time, before anybody asks.
     pub(crate) fn dirty(&mut self, projection: &Projection, id: JobId) {
         if let Some(kept) = self.rows.get_mut(&id) {
             kept.dirty = true;
         }
-        let record = projection.jobs().get(id).filter(|_| self.asked);
-        let width = record.and_then(|record| record.allocation());
-        if let Some(width) = width.map(|allocation| allocation.nnodes as usize)
-            && width >= WIDE_ALLOCS_MIN
+        if let Some(record) = projection.jobs().get(id) {
+            self.note_wide(record);
+        }
+    }
+
+    fn note_wide(&mut self, record: &Record) {
+        let width = record.allocation().map_or(0, |held| held.nnodes as usize);
+        if width >= WIDE_ALLOCS_MIN
             && self.bytes + width * LINE_BYTES <= self.bytes_max / 4 * 3
             && self.ahead.len() < AHEAD_MAX
-            && !self.ahead.contains(&id)
+            && !self.ahead.contains(&record.id())
         {
-            self.ahead.push_back(id);
+            self.ahead.push_back(record.id());
         }
     }
 
@@ -331,11 +327,17 @@ impl Rows {
     }
 
     /// Everything may have changed, the table of nodes included.
-    pub(crate) fn dirty_all(&mut self) {
+    pub(crate) fn dirty_all(&mut self, projection: &Projection) {
         for kept in self.rows.values_mut() {
             kept.dirty = true;
         }
         self.nodes.clear();
+        let jobs = projection.jobs();
+        for key in jobs.running().iter() {
+            if let Some(record) = jobs.record(key.slot()) {
+                self.note_wide(record);
+            }
+        }
     }
 
     /// Computes ids of nodes ahead of their need, a few at a time; whether some are left.

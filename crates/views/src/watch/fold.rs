@@ -282,7 +282,7 @@ impl Views {
         let seq = index(projection);
         let followed = std::mem::replace(&mut self.followed, projection.applied());
         self.log.reset(projection.applied());
-        self.rows.dirty_all();
+        self.rows.dirty_all(projection);
         for id in 0..self.views.len() {
             let Ok(id) = ViewId::try_from(id) else { break };
             let Some(mut view) = self.views.get_mut(id as usize).and_then(Option::take) else {

@@ -208,6 +208,12 @@ impl Views {
         None
     }
 
+    /// Computes the ids of all nodes now instead of a few at a time.
+    pub fn know_nodes(&mut self, projection: &Projection) {
+        while self.rows.know_nodes(projection) {}
+        self.nodes_due = false;
+    }
+
     /// Who waits under this token is gone.
     pub fn cancel(&mut self, token: u64) {
         let _gone = self.take_waiter(token);
@@ -376,7 +382,6 @@ impl Views {
     fn view_of(&mut self, projection: &Projection, ask: &Ask) -> Result<ViewId, HttpError> {
         let key = match &ask.what {
             What::Statuses(query) | What::StatusesStream(query) => {
-                self.rows.note_asked();
                 Key::Page(ask.viewer.only(), query.clone())
             }
             What::Body(query) => {
