@@ -121,6 +121,8 @@ def python_nomad():
         equal(client.job.get_deployments(ident), [], "deployments")
         equal(client.job.get_deployment(ident), None, "deployment")
     check(jobs.runs in client.job, "is it a job")
+    task = client.job.get_job(jobs.failed)["TaskGroups"][0]["Tasks"][0]
+    equal(task["Config"], {"command": "sh", "args": ["-c", "exit 3"]}, "the command, which its user may see")
     summary = client.job.get_summary(jobs.failed)
     equal(summary["Summary"]["task"]["Failed"], 1, "summary of the failed one")
     equal(sorted(summary["ClientStatus"]["byNode"].values()), ["failed", "notScheduled"], "status by node")

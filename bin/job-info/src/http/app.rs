@@ -27,6 +27,7 @@ use super::{
     auth::{self, Secret, Who},
     bodies,
     coding::{Form, Forms},
+    commands::Commands,
     events, host,
     line::{Given, Line, Want},
     live,
@@ -51,6 +52,7 @@ pub(crate) struct App {
     pub(crate) names: host::Names,
     /// How we describe ourselves.
     pub(crate) agent: Arc<Agent>,
+    pub(crate) commands: Commands,
     /// No token is needed.
     pub(crate) open: bool,
     /// Guests see their own jobs only.
@@ -400,6 +402,7 @@ impl App {
         what: What,
     ) -> Result<Response, Refused> {
         self.line.ready(read.after).await?;
+        let job = Commands::of(&what);
         let ask = self.ask_of(who, parts.uri.query(), read.index, what);
         let wait = (read.index > 0).then(|| read.wait + self.extra(read.wait));
         let started = Instant::now();
@@ -411,7 +414,10 @@ impl App {
         let Given::View(reply) = given else {
             return Err(Refused::internal("no body"));
         };
-        let answer = reply?;
+        let mut answer = reply?;
+        if let Some(job) = job {
+            answer = self.commands.add(who, job, answer).await;
+        }
         let pretty = Query::new(parts.uri.query().unwrap_or_default()).pretty();
         let mut response = self.respond(&answer, pretty, &parts.headers).await?;
         if wait.is_some() {

@@ -16,6 +16,7 @@ mod app;
 mod auth;
 mod bodies;
 mod coding;
+mod commands;
 mod door;
 mod duration;
 mod events;
@@ -83,6 +84,8 @@ pub(crate) struct Http {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instance<'a> {
     pub(crate) statedir: &'a Path,
+    /// The job-manager's.
+    pub(crate) socket: &'a Path,
     pub(crate) owner: u32,
     pub(crate) private: bool,
 }
@@ -135,6 +138,7 @@ impl Http {
         let app = Arc::new(app::App {
             line,
             agent: Arc::new(agent),
+            commands: commands::Commands::new(instance.socket),
             secret: secret.clone(),
             names,
             open: options.open,

@@ -96,6 +96,7 @@ impl Serving {
         };
         let instance = Instance {
             statedir: &info.config.statedir,
+            socket: &info.config.socket,
             owner: self.owner,
             private: info.config.private,
         };

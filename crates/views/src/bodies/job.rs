@@ -1,7 +1,8 @@
 //! One job: the stub of a list, and whole.
 //!
-//! The command, its arguments and its environment are in neither: the list does not hold them, and guests may read the jobs of others.
-//! What there is of the jobspec is a group, a task of the same name, counts, the time limit.
+//! The command, its arguments and its environment are in neither: the list does not hold them, and guests may read the jobs of others. Who
+//! has the jobspec, and a reader who may see it, adds the command afterwards ([`with_command`]). What else there is of the jobspec is a
+//! group, a task of the same name, counts.
 
 use info::{Kind, Record};
 use job::JobId;
@@ -133,6 +134,30 @@ fn keys(object: &mut Object<'_>, key: &str, names: &[String]) {
             info::row::text(out, name)
         });
     }
+}
+
+/// Where the command of a task is put. No text of a body holds these bytes: in a text the quotes are escaped.
+const NO_CONFIG: &[u8] = b"\"Config\":null";
+
+/// A job's body, or that of its versions, with the command of its jobspec; `None` if there is none to put in.
+#[must_use]
+pub fn with_command(body: &[u8], jobspec: &str) -> Option<Vec<u8>> {
+    let spec: serde_json::Value = serde_json::from_str(jobspec).ok()?;
+    let words = spec.pointer("/tasks/0/command")?.as_array()?;
+    let mut words = words.iter().filter_map(serde_json::Value::as_str);
+    let program = words.next()?;
+    let at = body
+        .windows(NO_CONFIG.len())
+        .position(|part| part == NO_CONFIG)?;
+    let mut whole = Vec::with_capacity(body.len() + jobspec.len());
+    whole.extend_from_slice(&body[..at]);
+    whole.extend_from_slice(b"\"Config\":");
+    json::object(&mut whole, |config| {
+        config.text("command", program);
+        json::list(config.key("args"), words, info::row::text);
+    });
+    whole.extend_from_slice(&body[at + NO_CONFIG.len()..]);
+    Some(whole)
 }
 
 /// What is left of a job that is gone.

@@ -28,6 +28,7 @@ use self::subject::{AllocSubject, NodeSubject};
 
 pub use agent::Agent;
 pub(crate) use alloc::{Form, alloc_name, write as write_alloc};
+pub use job::with_command;
 pub(crate) use job::{full as write_job, gone as write_gone};
 pub use list::{LOOK_MAX, List, ListParams, PAGE_MAX};
 pub(crate) use node::{attributes, full as write_node};

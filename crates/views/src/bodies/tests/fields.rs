@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{example, ids, jobs, list, made, made_for};
 use crate::{
     ask::Viewer,
-    bodies::{Agent, ListParams, Query},
+    bodies::{Agent, ListParams, Query, with_command},
     names,
     testing::{Feed, f58},
 };
@@ -488,6 +488,41 @@ fn a_parent_says_what_it_asks_and_a_child_what_it_got() {
                 expected.is_empty() && error.text.contains("/ParameterizedJob/Payload at part 1"),
                 "{error}"
             ),
+        }
+    }
+}
+
+#[test]
+fn a_command_is_put_into_a_body_by_who_has_it() {
+    let mut feed = Feed::new();
+    // A name that looks like the place.
+    feed.submit(100, 1000, "x", r#""job":{"name":"\"Config\":null"},"#);
+    let _changes = feed.fold();
+    let jobspec = r#"{"tasks":[{"command":["/bin/sh","-c","echo \"hi\""],"slot":"task"}]}"#;
+    for query in [
+        Query::Job(Some(JobId(100))),
+        Query::JobVersions(Some(JobId(100))),
+    ] {
+        let body = query
+            .make(&feed.projection, Viewer::OWNER)
+            .expect("a body")
+            .body
+            .to_vec();
+        let without: Value = serde_json::from_slice(&body).expect("JSON");
+        let with = with_command(&body, jobspec).expect("a command");
+        let mut with: Value = serde_json::from_slice(&with).expect("JSON");
+        let place = match &query {
+            Query::Job(_) => "/TaskGroups/0/Tasks/0/Config",
+            _ => "/Versions/0/TaskGroups/0/Tasks/0/Config",
+        };
+        let config = with.pointer_mut(place).expect("the place").take();
+        assert_eq!(
+            config,
+            json!({"command": "/bin/sh", "args": ["-c", "echo \"hi\""]})
+        );
+        assert_eq!(with, without);
+        for none in ["", "{}", r#"{"tasks":[{"command":[]}]}"#] {
+            assert_eq!(with_command(&body, none), None, "{none}");
         }
     }
 }
