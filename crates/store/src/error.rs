@@ -41,8 +41,8 @@ pub enum OpenError {
     },
     /// The file ends before a store can.
     #[error(
-        "{file} is cut short: it has {len} bytes{rest}: put a backup in its place, or make a new one from what can be read with weir store recover",
-        file = file.display(), rest = whole.map_or(", not even a header".to_owned(), |whole| format!(" of {whole}"))
+        "{file} is cut short: it has {len} byte{plural}{rest}: put a backup in its place, or make a new one from what can be read with weir store recover",
+        file = file.display(), plural = if *len == 1 { "" } else { "s" }, rest = whole.map_or(", not even a header".to_owned(), |whole| format!(" of {whole}"))
     )]
     Truncated {
         /// The database file.

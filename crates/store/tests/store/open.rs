@@ -223,7 +223,7 @@ fn fault_a_store_that_is_cut_short_says_so_at_every_length() {
         let text = refused(dir.path()).to_string();
         for part in [
             "is cut short",
-            &format!("{len} bytes"),
+            &format!("{len} byte"),
             "backup",
             "weir store recover",
         ] {
