@@ -1,10 +1,16 @@
 //! Journals that are damaged, disordered or incomplete: what it costs one job, and what poisons the stream.
 
 use job::JobId;
+use proptest::prelude::*;
 
-use super::feed::{EPOCH, Feed, Sent, batch, everything, fold, list, live, play, row, spec};
+use super::{
+    feed::{EPOCH, Feed, Sent, batch, everything, fold, list, live, play, row, spec},
+    storm::{act, config, entries},
+};
 use crate::{
+    allocs::Allocs,
     changes::What,
+    clients::per_client,
     constraint::Constraint,
     place::ModifyKey,
     projection::{FoldError, Form, Projection},
@@ -356,4 +362,56 @@ fn entries_of_purged_jobs_that_come_again_make_no_ghost() {
         assert_eq!(projection.jobs().counts().all().purged(), 1);
     }
     assert_eq!(projection.jobs().newest(), JobId(1));
+}
+
+proptest! {
+    #![proptest_config(config(96))]
+
+    #[test]
+    fn fault_no_change_of_bytes_makes_it_panic(
+        acts in proptest::collection::vec(act(), 1..60),
+        flips in proptest::collection::vec((any::<usize>(), 32u8..127), 1..24),
+    ) {
+        let entries = entries(&acts);
+        let seq = entries.len();
+        let mut texts: Vec<Vec<u8>> = Vec::new();
+        for part in entries.chunks(5) {
+            texts.push(batch(part, &format!("\"seq\":{seq}")).into_bytes());
+        }
+        let base = r#"{"seq":3,"define":{"method":"x","R":{"version":1,"execution":{"R_lite":[{"rank":"0-2","children":{"core":"0"}}],"nodelist":["n[0-2]"],"starttime":0.0,"expiration":0.0}},"pools":{"a":"0"}},"up":"0-1","drained":[{"idset":"1","nodelist":"n1","reason":"x","timestamp":1.5}]}"#;
+        texts.push(batch(&[], &format!(r#""seq":{seq},"caught_up":true,"resources":{base}"#)).into_bytes());
+        let total: usize = texts.iter().map(Vec::len).sum();
+        for (at, byte) in flips {
+            let mut at = at % total.max(1);
+            for text in &mut texts {
+                if let Some(place) = text.get_mut(at) {
+                    *place = byte;
+                    break;
+                }
+                at -= text.len();
+            }
+        }
+        for aside in [false, true] {
+            let mut projection = live();
+            projection.watch_changes(true);
+            if aside {
+                projection.begin_fresh(Form::Native);
+            }
+            for text in &texts {
+                if projection.fold_native(text, &mut |_| {}).is_err() {
+                    projection.cut();
+                    projection.begin_fresh(Form::Native);
+                }
+                let _ = projection.take_changes();
+            }
+            let jobs = projection.jobs();
+            for key in jobs.by_modify().iter() {
+                let record = jobs.record(key.slot()).expect("a record");
+                let allocs = Allocs::of(record, projection.nodes());
+                assert!(allocs.iter().all(|alloc| projection.nodes().get(alloc.node).is_some()));
+                let clients = per_client(record, projection.nodes());
+                assert!(clients.total() <= projection.nodes().len());
+            }
+        }
+    }
 }
