@@ -24,6 +24,15 @@ pub enum Op {
         /// Under which key.
         key: Option<String>,
     },
+    /// A job that others are dispatched from.
+    SubmitParent,
+    /// A job from such a one.
+    Dispatch {
+        /// From which.
+        parent: JobId,
+        /// Under which key.
+        key: Option<String>,
+    },
     /// One job's urgency.
     Urgency(JobId, i64),
     /// Many jobs' urgencies.
@@ -116,6 +125,8 @@ pub struct Client {
     pub told: Seq,
     /// Jobs that were acknowledged to it, in order.
     pub jobs: Vec<JobId>,
+    /// Of these, those that others are dispatched from.
+    pub parents: Vec<JobId>,
     /// Keys whose submission was not answered, and those that were.
     pub keys: BTreeMap<String, Option<JobId>>,
     /// Requests it sent.
@@ -141,6 +152,7 @@ impl Client {
             tags: 0,
             told: Seq(0),
             jobs: Vec::new(),
+            parents: Vec::new(),
             keys: BTreeMap::new(),
             requests: 0,
             others_force: false,
@@ -184,6 +196,7 @@ impl Client {
     pub fn forget(&mut self) {
         self.told = Seq(0);
         self.jobs.clear();
+        self.parents.clear();
         self.keys.clear();
         // What is answered now may be of either.
         self.asked.values_mut().for_each(|asked| asked.stale = true);
@@ -305,7 +318,18 @@ impl Client {
         };
         let at = seq.unwrap_or(truth.newest());
         match &asked.op {
-            Op::Submit { key } => {
+            Op::SubmitParent => {
+                let Some(id) = json.get("id").and_then(Value::as_u64).map(JobId) else {
+                    return wrong("no id".to_owned());
+                };
+                if truth.last_of(id, &["dependency-add"], at).is_none() {
+                    return wrong(format!("job {id} does not wait in the store"));
+                }
+                self.jobs.push(id);
+                self.parents.push(id);
+                self.told = self.told.max(at);
+            }
+            Op::Submit { key } | Op::Dispatch { key, .. } => {
                 let Some(id) = json.get("id").and_then(Value::as_u64).map(JobId) else {
                     return wrong("no id".to_owned());
                 };
@@ -523,12 +547,17 @@ fn text(response: &Response) -> String {
 /// A jobspec of `slots` slots, wrapped as `J`.
 #[must_use]
 pub fn wrapped(userid: u32, slots: u64, name: &str) -> String {
+    wrapped_with(userid, slots, name, &json!({}))
+}
+
+/// The same; `weir`: what kind of job it is.
+fn wrapped_with(userid: u32, slots: u64, name: &str, weir: &Value) -> String {
     let header = format!("version\0i1\0userid\0i{userid}\0mechanism\0snone\0");
     let jobspec = json!({
         "version": 1,
         "resources": [{"type": "slot", "count": slots, "label": "task", "with": [{"type": "core", "count": 1}]}],
         "tasks": [{"command": [name], "slot": "task", "count": {"per_slot": 1}}],
-        "attributes": {"system": {"duration": 0, "cwd": "/", "environment": {"A": name}}}
+        "attributes": {"system": {"duration": 0, "cwd": "/", "environment": {"A": name}, "weir": weir}}
     });
     format!(
         "{}.{}.none",
@@ -566,6 +595,28 @@ pub fn request(op: &Op, userid: u32, rng: &mut Rng) -> (&'static str, Value, boo
                 ask["urgency"] = json!(32);
             }
             ("job-ingest.submit", ask, false)
+        }
+        Op::SubmitParent => {
+            let j = wrapped_with(
+                userid,
+                1,
+                "child",
+                &json!({"parameterized": {"meta_required": ["who"]}}),
+            );
+            (
+                "job-ingest.submit",
+                json!({"J": j, "urgency": 16, "flags": 0}),
+                false,
+            )
+        }
+        Op::Dispatch { parent, key } => {
+            let who = *rng.pick(&["a", "b"]).unwrap_or(&"a");
+            let mut ask = json!({"id": parent, "meta": {"who": who}});
+            if let Some(key) = key {
+                // The same request each time.
+                ask = json!({"id": parent, "meta": {"who": "key"}, "key": key});
+            }
+            ("job-manager.dispatch", ask, false)
         }
         Op::Urgency(id, urgency) => (
             "job-manager.urgency",

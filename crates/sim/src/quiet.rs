@@ -329,7 +329,7 @@ pub(crate) fn lists_agree(list: &Jobs, jobs: &BTreeMap<JobId, Job>, truth: &Trut
     };
     let pending = order(&[State::Depend, State::Priority, State::Sched], |job| {
         (
-            job.priority.map_or(-1.0, |priority| f64::from(priority.0)),
+            job.priority.map_or(0.0, |priority| f64::from(priority.0)),
             job.id.0,
         )
     });

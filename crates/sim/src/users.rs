@@ -102,7 +102,7 @@ impl World {
             current = true;
             ask["after"] = serde_json::json!(client.told);
         }
-        if let Op::Submit { key: Some(key) } = &op {
+        if let Op::Submit { key: Some(key) } | Op::Dispatch { key: Some(key), .. } = &op {
             client.keys.entry(key.clone()).or_insert(None);
         }
         client.sent(link, tag, op, current);
@@ -140,7 +140,11 @@ impl World {
         let Some(id) = job else {
             return Op::Submit { key: None };
         };
-        match self.rng.below(64) {
+        let parents = self.clients.get(at).map(|client| &client.parents[..]);
+        // From one that is none, it is refused.
+        let parent = self.rng.pick(parents.unwrap_or_default()).copied();
+        let parent = parent.filter(|_| !self.rng.one_in(8)).unwrap_or(id);
+        match self.rng.below(70) {
             0..=17 => Op::Submit { key: None },
             18..=20 => Op::Urgency(id, urgency),
             21..=24 => Op::Priority(many),
@@ -175,6 +179,12 @@ impl World {
                 force: self.plan.forces && self.rng.one_in(3),
             },
             62 if owner && self.plan.shutdowns > 1 => Op::GoOn,
+            64 => Op::SubmitParent,
+            65..=67 => Op::Dispatch { parent, key: None },
+            68..=69 => {
+                let key = Some(format!("{key}-of-{}", parent.0));
+                Op::Dispatch { parent, key }
+            }
             _ => Op::Submit { key: None },
         }
     }
