@@ -25,15 +25,23 @@ test_expect_success 'what is free, allocated and down' '
 	head -n 1 out | grep -x "STATE NNODES NCORES NGPUS NODELIST" &&
 	grep "^free 4 7 0 " out && grep "^allocated 1 1 0 $h0$" out && grep "^down 0 0 0" out &&
 	columns list --verbose >out && test_line_count = 5 out && grep "^0 $h0 avail 1/2 0/0$" out &&
-	columns list -v -n 1-2 >out && test_line_count = 3 out &&
+	columns list -v -i 1-2 >out && test_line_count = 3 out &&
+	weir resource list -n >out && test_line_count = 3 out &&
 	columns status >out && grep "^avail yes 4 " out && test_line_count = 2 out
+'
+
+test_expect_success 'formats as for jobs' '
+	test "$(weir resource list -n -o "sort:-rank {rank}={cores_free}" | xargs)" = "3=2 2=2 1=2 0=1" &&
+	test "$(weir resource status -n -i 0 -o "[{name:>12}] {online} {since!D:h}")" = "[$(printf %12s $h0)] True -" &&
+	weir resource list --format=help | grep "cores_free" &&
+	weir_fails 2 "nosuch" "weir resource list --format=help" -- weir resource list -o "{nosuch}"
 '
 
 test_expect_success 'a drain needs a reason, and nodes that are there' '
 	weir_fails 2 "why?" "REASON" -- weir resource drain 1 </dev/null &&
 	weir_fails 1 "nosuch" -- weir resource drain nosuch broken &&
 	weir_fails 1 "rank 4" "ranks 0 to 3" -- weir resource drain 4 broken &&
-	weir_fails 1 "no node is named" "0-3" -- weir resource list -n nosuch &&
+	weir_fails 1 "no node is named" "0-3" -- weir resource list -i nosuch &&
 	columns drain >out && test_line_count = 1 out
 '
 

@@ -30,6 +30,7 @@ pub mod jobspec;
 pub mod limit;
 pub mod listing;
 pub mod locale;
+pub mod lock;
 pub mod nodes;
 pub mod outage;
 pub mod outcome;

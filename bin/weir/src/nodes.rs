@@ -3,6 +3,8 @@
 //! Two questions to the engine, asked at once: `resource.status` and `resource.sched-status`.
 
 use crate::connect::Session;
+use crate::format::fields::{Field, Subject};
+use crate::format::spec::Value;
 use anyhow::Context as _;
 use job::hostlist::Hostlist;
 use job::idset::Idset;
@@ -10,6 +12,7 @@ use job::r::R;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// A node, as `--json` shows it.
@@ -70,6 +73,53 @@ impl Status {
             Self::Drained => "drained",
             Self::Offline => "offline",
         }
+    }
+}
+
+macro_rules! fields {
+    ($($name:literal $heading:literal $get:expr;)*) => {
+        /// Every field of a format, in the order the help lists them.
+        static FIELDS: &[Field<Node>] = &[$(Field { name: $name, heading: $heading, attributes: &[], get: $get }),*];
+    };
+}
+
+fields! {
+    "rank" "RANK" |node, _| Value::Int(node.rank.into());
+    "name" "NAME" |node, _| Value::Text(Cow::Borrowed(&node.name));
+    "status" "STATE" |node, _| Value::Text(Cow::Borrowed(node.status.as_str()));
+    "online" "UP" |node, _| Value::Bool(node.online);
+    "cores" "NCORES" |node, _| Value::Int(node.cores.into());
+    "cores_allocated" "ALLOC" |node, _| Value::Int(node.cores_allocated.into());
+    "cores_free" "FREE" |node, _| Value::Int(node.cores.saturating_sub(node.cores_allocated).into());
+    "gpus" "NGPUS" |node, _| Value::Int(node.gpus.into());
+    "gpus_allocated" "GALLOC" |node, _| Value::Int(node.gpus_allocated.into());
+    "gpus_free" "GFREE" |node, _| Value::Int(node.gpus.saturating_sub(node.gpus_allocated).into());
+    "reason" "REASON" |node, _| node.drain.as_ref().map_or(Value::None, |drain| Value::Text(Cow::Borrowed(&drain.reason)));
+    "since" "SINCE" |node, _| node.drain.as_ref().map_or(Value::None, |drain| Value::Real(drain.since));
+}
+
+/// Formats that have a name, with a line about each.
+const NAMED: [(&str, &str, &str); 2] = [
+    (
+        "long",
+        "what each node has, and what is free of it",
+        "{rank:>5} +:{name:<8} {status:<8} {cores_allocated:>5}/{cores:<5} {gpus_allocated:>4}/{gpus:<4} {reason}",
+    ),
+    (
+        "drained",
+        "why, and since when",
+        "{since!D:<19h} {status:<8} {rank:>5} +:{name:<8} {reason}",
+    ),
+];
+
+impl Subject for Node {
+    const FIELDS: &'static [Field<Self>] = FIELDS;
+    const NAMED: &'static [(&'static str, &'static str, &'static str)] = &NAMED;
+    const HELP: &'static str = "weir resource list --format=help";
+    const ANNOTATION: Option<fn(&Self, &str) -> Option<serde_json::Value>> = None;
+
+    fn key(&self, _: &str) -> Option<Value<'static>> {
+        None
     }
 }
 
@@ -211,6 +261,33 @@ pub(crate) mod tests {
         assert_eq!(
             serde_json::to_value(&nodes[1].drain).unwrap(),
             json!({"reason": "fan", "since": 5.0})
+        );
+    }
+
+    #[test]
+    fn formats_of_nodes_are_those_of_jobs() {
+        use crate::format::{Format, fields::Context};
+        for (_, _, format) in NAMED {
+            Format::<Node>::parse(format).unwrap();
+        }
+        let format = Format::<Node>::parse("sort:-cores_free,name {name}:{cores_free} {since!F}")
+            .unwrap_err();
+        assert!(format.to_string().contains("point in time"), "{format}");
+        let format =
+            Format::<Node>::parse("sort:-cores_free,name {name}:{cores_free}{reason:>4}").unwrap();
+        let mut nodes = four();
+        let context = Context { now: 0.0 };
+        format.sort(&mut nodes, &context);
+        let mut line = String::new();
+        for node in &nodes {
+            format.write_row(node, &context, &format.as_written(), &mut line);
+            line.push(';');
+        }
+        assert_eq!(line, "h1:2 fan;h3:2;h0:1;h2:0 fan;");
+        let unknown = Format::<Node>::parse("{user.x}").unwrap_err().to_string();
+        assert!(
+            unknown.contains("weir resource list --format=help"),
+            "{unknown}"
         );
     }
 

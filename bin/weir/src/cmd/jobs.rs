@@ -3,7 +3,7 @@
 use crate::connect::{self, Session};
 use crate::document;
 use crate::failure::{self, usage};
-use crate::format::fields::{Context, FIELDS};
+use crate::format::fields::Context;
 use crate::format::{self, Fit, Format};
 use crate::ids::{self, Problem};
 use crate::listing::{self, Question};
@@ -157,7 +157,7 @@ struct Document<'a> {
 /// A wrong option, no instance, a job that does not exist.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.format.as_deref() == Some("help") {
-        return help();
+        return format::help::<Row>();
     }
     let format = match &args.format {
         Some(text) => Format::parse(text)?,
@@ -573,36 +573,6 @@ fn paint(row: &Row) -> Option<Paint> {
         (None, Some(_)) => Some(Paint::Yellow),
         (None, None) => None,
     }
-}
-
-fn help() -> anyhow::Result<()> {
-    let mut out = output::stdout();
-    writeln!(
-        out,
-        "Fields ({{field[!conversion][:[[fill]<|>|^][width][.precision][h]]}}; h: '-' for what is empty or zero):"
-    )?;
-    for field in FIELDS {
-        writeln!(out, "  {:<20} {}", field.name, field.heading)?;
-    }
-    writeln!(
-        out,
-        "  annotations.PATH, user.PATH, sched.PATH: a value of the annotations"
-    )?;
-    writeln!(
-        out,
-        "\nConversions: !F 1.5m, !H 0:01:30, !D 2026-11-30T14:00:00, !P 12.5%, and !d with strftime(3): {{t_run!d:%b%d %R::>12}}"
-    )?;
-    writeln!(
-        out,
-        "Before a field: ?: leaves the column out if it is empty in all rows, +: widens it to its widest value, ?+: does both\n\
-         Before all: sort:FIELD,-FIELD puts the rows into that order, - backwards"
-    )?;
-    writeln!(out, "\nNamed formats:")?;
-    for (name, about, format) in format::NAMED {
-        writeln!(out, "  {name:<10} {about}\n             {format}")?;
-    }
-    out.flush()?;
-    Ok(())
 }
 
 #[cfg(test)]

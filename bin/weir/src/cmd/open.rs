@@ -2,6 +2,7 @@
 
 use crate::connect::{self, CallError, Session};
 use crate::failure::usage;
+use crate::outage;
 use crate::output::{self, complain};
 use crate::{document, when};
 use serde::Deserialize;
@@ -77,24 +78,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         request.insert("seconds".to_owned(), json!(seconds.ceil() as u64));
     }
     let answer: Token = connect::block_on(async {
-        let session = Session::open().await?;
-        let answer = session
-            .call("job-info.http-token", &Value::Object(request))
-            .await;
-        answer.map_err(|error| match &error {
-            CallError::Refused {
+        let request = Value::Object(request);
+        let answer = outage::patiently(async || {
+            let session = Session::open().await?;
+            Ok(session.call("job-info.http-token", &request).await?)
+        });
+        answer.await.map_err(|error| match error.downcast_ref() {
+            Some(CallError::Refused {
                 errnum: errno::ENOSYS,
-                text,
+                text: Some(text),
                 ..
-            } if text
-                .as_deref()
-                .is_none_or(|text| !text.starts_with("No service")) =>
-            {
-                anyhow::anyhow!(
-                    "this instance serves no HTTP: start it with 'weir start --http=ADDR:PORT'"
-                )
-            }
-            _ => error.into(),
+            }) if !text.starts_with("No service") => anyhow::anyhow!(
+                "this instance serves no HTTP: start it with 'weir start --http=ADDR:PORT'"
+            ),
+            _ => error,
         })
     })?;
     let (base, fragment) = answer.url.split_once('#').unwrap_or((&answer.url, ""));

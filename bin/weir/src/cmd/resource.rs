@@ -2,10 +2,11 @@
 
 use crate::connect::{self, CallError, Session};
 use crate::failure::usage;
+use crate::format::{self, Fit, Format, fields::Context};
 use crate::nodes::{self, Node, Status as NodeStatus};
 use crate::output::{self, complain};
 use crate::table::{self, Align};
-use crate::{document, text, when};
+use crate::{document, outage, text, when};
 use clap::Subcommand;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -33,7 +34,8 @@ pub enum ResourceCommand {
 #[command(after_long_help = "\
 EXAMPLES
   weir resource list
-  weir resource list -n h[0-3]
+  weir resource list -v -i 'h[0-3]'
+  weir resource list -n -o 'sort:-cores_free {name} {cores_free}'
   weir resource list --json | jq '[.nodes[].cores] | add'
 
 JSON
@@ -49,14 +51,22 @@ EXIT STATUS
 pub struct List {
     /// Only these nodes: ranks (0-3) or names (h[0-3])
     #[arg(short, long, value_name = "TARGETS")]
-    nodes: Option<String>,
+    include: Option<String>,
 
-    /// A line for each node
-    #[arg(short, long)]
+    /// A line for each node; the same as --format=long
+    #[arg(short, long, conflicts_with = "format")]
     verbose: bool,
 
+    /// A line for each node in this format, or the one of this name; 'help' lists what there is
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+
+    /// No line of headings
+    #[arg(short = 'n', long)]
+    no_header: bool,
+
     /// One JSON document
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["format", "verbose"])]
     pub(crate) json: bool,
 }
 
@@ -83,10 +93,18 @@ EXIT STATUS
 pub struct Status {
     /// Only these nodes: ranks (0-3) or names (h[0-3])
     #[arg(short, long, value_name = "TARGETS")]
-    nodes: Option<String>,
+    include: Option<String>,
+
+    /// A line for each node in this format, or the one of this name; 'help' lists what there is
+    #[arg(short = 'o', long, value_name = "FORMAT")]
+    format: Option<String>,
+
+    /// No line of headings
+    #[arg(short = 'n', long)]
+    no_header: bool,
 
     /// One JSON document
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
 
@@ -206,7 +224,9 @@ impl ResourceCommand {
 
 /// The nodes asked for.
 fn asked(targets: Option<&str>) -> anyhow::Result<Vec<Node>> {
-    let all = connect::block_on(async { nodes::gather(&Session::open().await?).await })?;
+    let all = connect::block_on(outage::patiently(async || {
+        nodes::gather(&Session::open().await?).await
+    }))?;
     let Some(targets) = targets else {
         return Ok(all);
     };
@@ -229,15 +249,48 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn list(args: &List) -> anyhow::Result<()> {
-    let nodes = asked(args.nodes.as_deref())?;
+    let format = args.format.as_deref().or(args.verbose.then_some("long"));
+    if let Some(format) = format {
+        return in_format(format, args.include.as_deref(), args.no_header);
+    }
+    let nodes = asked(args.include.as_deref())?;
     if args.json {
         return document::print(&json!({"nodes": nodes, "errors": []}));
     }
-    print(&if args.verbose {
-        each(&nodes)
-    } else {
-        sums(&nodes)
-    })
+    print_table(&sums(&nodes), args.no_header)
+}
+
+/// A line for each node.
+fn in_format(format: &str, targets: Option<&str>, no_header: bool) -> anyhow::Result<()> {
+    if format == "help" {
+        return format::help::<Node>();
+    }
+    let format = Format::<Node>::parse(format)?;
+    let mut nodes = asked(targets)?;
+    let context = Context { now: when::now() };
+    format.sort(&mut nodes, &context);
+    let layout = format.fitted(&nodes, &context, Fit::Written);
+    let mut lines = Vec::with_capacity(nodes.len() + 1);
+    if !no_header {
+        let mut heading = String::new();
+        format.write_header(&layout, &mut heading);
+        lines.push(heading);
+    }
+    for node in &nodes {
+        let mut line = String::new();
+        format.write_row(node, &context, &layout, &mut line);
+        lines.push(line);
+    }
+    lines.push(String::new());
+    print(&lines.join("\n"))
+}
+
+/// The table, with or without its first line.
+fn print_table(table: &str, no_header: bool) -> anyhow::Result<()> {
+    match table.split_once('\n') {
+        Some((_, rows)) if no_header => print(rows),
+        _ => print(table),
+    }
 }
 
 /// Free, allocated, down: of how many nodes how much.
@@ -282,42 +335,15 @@ fn sums(nodes: &[Node]) -> String {
     )
 }
 
-fn each(nodes: &[Node]) -> String {
-    let of = |taken: u64, all: u64| format!("{taken}/{all}");
-    let rows: Vec<Vec<String>> = nodes
-        .iter()
-        .map(|node| {
-            vec![
-                node.rank.to_string(),
-                node.name.clone(),
-                node.status.as_str().to_owned(),
-                of(node.cores_allocated, node.cores),
-                of(node.gpus_allocated, node.gpus),
-                node.drain
-                    .as_ref()
-                    .map_or_else(String::new, |drain| drain.reason.clone()),
-            ]
-        })
-        .collect();
-    table::aligned(
-        &[
-            ("RANK", Align::Right),
-            ("NAME", Align::Left),
-            ("STATE", Align::Left),
-            ("CORES", Align::Right),
-            ("GPUS", Align::Right),
-            ("REASON", Align::Left),
-        ],
-        &rows,
-    )
-}
-
 fn status(args: &Status) -> anyhow::Result<()> {
-    let nodes = asked(args.nodes.as_deref())?;
+    if let Some(format) = &args.format {
+        return in_format(format, args.include.as_deref(), args.no_header);
+    }
+    let nodes = asked(args.include.as_deref())?;
     if args.json {
         return document::print(&json!({"nodes": nodes, "errors": []}));
     }
-    print(&states(&nodes))
+    print_table(&states(&nodes), args.no_header)
 }
 
 /// Nodes that have the same state for the same reason, in a row.

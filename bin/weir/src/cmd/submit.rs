@@ -71,7 +71,8 @@ EXIT STATUS
   0  every job was submitted, or known (with --wait or --watch: and all succeeded)
   1  refused; nothing was submitted, or not all of --cc
   2  the command line is wrong
-  N  with --wait or --watch: the highest status of the jobs, 128 + signal if one was killed")]
+  N  with --wait or --watch: the highest status of the jobs, 128 + signal if one was killed
+  75 likewise: the instance was shut down meanwhile")]
 pub struct Args {
     #[command(flatten)]
     job: JobOptions,

@@ -1,4 +1,5 @@
-//! The fields a format may name: a table of name, heading, attributes needed and how to get the value.
+//! The fields a format may name: a table of name, heading, attributes needed and how to get the value; one for each kind of thing that
+//! is listed.
 
 use super::spec::Value;
 use crate::row::Row;
@@ -12,18 +13,35 @@ pub struct Context {
     pub now: f64,
 }
 
+/// A kind of thing that is listed in a format.
+pub trait Subject: Sized + 'static {
+    /// Its fields, in the order the help lists them.
+    const FIELDS: &'static [Field<Self>];
+    /// Formats that have a name, with a line about each.
+    const NAMED: &'static [(&'static str, &'static str, &'static str)];
+    /// What lists them.
+    const HELP: &'static str;
+
+    /// The value of a path inside its annotations; `None` for what has no annotations at all.
+    const ANNOTATION: Option<fn(&Self, &str) -> Option<serde_json::Value>>;
+
+    /// What a field is sorted by, if that is not its value.
+    fn key(&self, field: &str) -> Option<Value<'static>>;
+}
+
 /// A field that has a name of its own.
-pub struct Field {
+pub struct Field<T: 'static> {
     /// As it stands in a format.
     pub name: &'static str,
     /// Above its column.
     pub heading: &'static str,
     /// Attributes of job-list it is made from.
     pub attributes: &'static [&'static str],
-    get: for<'a> fn(&'a Row, &Context) -> Value<'a>,
+    /// Its value.
+    pub get: for<'a> fn(&'a T, &Context) -> Value<'a>,
 }
 
-impl std::fmt::Debug for Field {
+impl<T> std::fmt::Debug for Field<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Field({})", self.name)
     }
@@ -31,20 +49,21 @@ impl std::fmt::Debug for Field {
 
 /// Where a column's values come from.
 #[derive(Debug)]
-pub enum Source {
+pub enum Source<T: 'static> {
     /// A field of the table.
-    Field(&'static Field),
+    Field(&'static Field<T>),
     /// A value inside the annotations: its path, and the heading.
     Annotation(String, String),
 }
 
-impl Source {
+impl<T: Subject> Source<T> {
     /// The source of that name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
-        if let Some(field) = FIELDS.iter().find(|field| field.name == name) {
+        if let Some(field) = T::FIELDS.iter().find(|field| field.name == name) {
             return Some(Self::Field(field));
         }
+        T::ANNOTATION?;
         let path = match name.split_once('.') {
             Some(("annotations", path)) => path,
             Some(("user" | "sched", _)) => name,
@@ -84,28 +103,40 @@ impl Source {
         matches!(self, Self::Field(field) if field.name == "name")
     }
 
-    /// What one job is sorted by: its value, ids as the numbers they are.
+    /// What one of them is sorted by: its value, ids as the numbers they are.
     #[must_use]
-    pub fn key<'a>(&self, row: &'a Row, context: &Context) -> Value<'a> {
+    pub fn key<'a>(&self, row: &'a T, context: &Context) -> Value<'a> {
         match self {
-            Self::Field(field) if field.name == "id" || field.name.starts_with("id.") => {
-                Value::Int(row.id.into())
-            }
-            _ => self.value(row, context),
+            Self::Field(field) => row
+                .key(field.name)
+                .unwrap_or_else(|| (field.get)(row, context)),
+            Self::Annotation(..) => self.value(row, context),
         }
     }
 
-    /// The value for one job.
+    /// The value for one of them.
     #[must_use]
-    pub fn value<'a>(&self, row: &'a Row, context: &Context) -> Value<'a> {
+    pub fn value<'a>(&self, row: &'a T, context: &Context) -> Value<'a> {
         match self {
             Self::Field(field) => (field.get)(row, context),
-            Self::Annotation(path, _) => match row.annotation(path) {
+            Self::Annotation(path, _) => match T::ANNOTATION.and_then(|get| get(row, path)) {
                 None | Some(serde_json::Value::Null) => Value::None,
-                Some(serde_json::Value::String(text)) => Value::Text(Cow::Borrowed(text)),
+                Some(serde_json::Value::String(text)) => Value::Text(Cow::Owned(text)),
                 Some(other) => Value::Text(Cow::Owned(other.to_string())),
             },
         }
+    }
+}
+
+impl Subject for Row {
+    const FIELDS: &'static [Field<Self>] = FIELDS;
+    const NAMED: &'static [(&'static str, &'static str, &'static str)] = &super::NAMED;
+    const HELP: &'static str = "weir jobs --format=help";
+    const ANNOTATION: Option<fn(&Self, &str) -> Option<serde_json::Value>> =
+        Some(|row, path| row.annotation(path).cloned());
+
+    fn key(&self, field: &str) -> Option<Value<'static>> {
+        (field == "id" || field.starts_with("id.")).then(|| Value::Int(self.id.into()))
     }
 }
 
@@ -132,7 +163,7 @@ fn owned(value: String) -> Value<'static> {
 macro_rules! fields {
     ($($name:literal $heading:literal [$($attribute:literal),*] $get:expr;)*) => {
         /// Every field, in the order the help lists them.
-        pub static FIELDS: &[Field] = &[$(Field { name: $name, heading: $heading, attributes: &[$($attribute),*], get: $get }),*];
+        pub static FIELDS: &[Field<Row>] = &[$(Field { name: $name, heading: $heading, attributes: &[$($attribute),*], get: $get }),*];
     };
 }
 
@@ -242,7 +273,7 @@ mod tests {
         ];
         for field in FIELDS {
             assert!(
-                matches!(Source::find(field.name), Some(Source::Field(found)) if std::ptr::eq(found, field)),
+                matches!(Source::<Row>::find(field.name), Some(Source::Field(found)) if found.name == field.name),
                 "{}",
                 field.name
             );
@@ -264,7 +295,7 @@ mod tests {
         )
         .unwrap();
         let value = |name: &str| {
-            Source::find(name)
+            Source::<Row>::find(name)
                 .unwrap()
                 .value(&row, &Context { now: 0.0 })
         };
@@ -272,7 +303,7 @@ mod tests {
         assert_eq!(value("annotations.user.a.b"), Value::Text("x".into()));
         assert_eq!(value("sched.n"), Value::Text("3".into()));
         assert_eq!(value("user.nosuch"), Value::None);
-        assert!(Source::find("user.").is_none());
-        assert!(Source::find("nosuch.x").is_none());
+        assert!(Source::<Row>::find("user.").is_none());
+        assert!(Source::<Row>::find("nosuch.x").is_none());
     }
 }

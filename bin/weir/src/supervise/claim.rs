@@ -10,7 +10,7 @@
 //! The store's own lock (`STATEDIR/lock`) stays what protects the store; it is looked at here, never taken. What either file says is believed
 //! only while its lock is held: a copy of a directory names the processes of the one that it was copied from.
 
-use crate::connect::is_held;
+use crate::lock::is_held;
 use crate::output::complain;
 use anyhow::{Context as _, bail};
 use rustix::fs::{FlockOperation, flock};

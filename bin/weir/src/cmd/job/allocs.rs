@@ -3,7 +3,7 @@
 use crate::connect::{self, CallError, Session};
 use crate::output;
 use crate::table::{self, Align};
-use crate::{document, each, ids, when};
+use crate::{document, each, ids, outage, when};
 use anyhow::Context as _;
 use job::allocs::{self, AllocView};
 use job::r::R;
@@ -80,7 +80,7 @@ struct StoredR {
 /// A wrong id, no instance, no such job.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let id = ids::parse(&args.id)?;
-    let (stored, r) = connect::block_on(look_up(id))?;
+    let (stored, r) = connect::block_on(outage::patiently(async || look_up(id).await))?;
     let allocs = fold(id, &stored, r.as_deref())?;
     if args.json {
         return document::print(

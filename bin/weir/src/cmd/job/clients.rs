@@ -2,7 +2,7 @@
 
 use crate::connect::{self, CallError, Session};
 use crate::failure::Exit;
-use crate::outage::Outage;
+use crate::outage::{self, Outage};
 use crate::output::{self, Paint, Palette};
 use crate::table::{self, Align};
 use crate::{document, each, ids, when};
@@ -84,10 +84,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     connect::block_on(async {
-        let session = Session::open().await?;
         if !args.watch {
-            return show(args, &ask(&session, id).await?, Screen::Once);
+            let ask = outage::patiently(async || ask(&Session::open().await?, id).await);
+            return show(args, &ask.await?, Screen::Once);
         }
+        let session = Session::open().await?;
         let mut interrupts = signal(SignalKind::interrupt())?;
         tokio::select! {
             watched = watch(args, session, id) => watched,
