@@ -541,13 +541,15 @@ impl Jobs {
         };
         let mut places = Vec::with_capacity(nodes.ranks.len());
         for (at, &rank) in nodes.ranks.iter().enumerate() {
-            let place = match nodes.hosts.get(at) {
-                Some(host) => self.nodes.intern(host, self.at.seq),
-                // An R without names: the node that has the rank now, or a name of its own.
-                None => match self.nodes.by_rank(rank) {
-                    Some((place, _)) => place,
-                    None => self.nodes.intern(&format!("rank{rank}"), self.at.seq),
-                },
+            // Mostly the node that has the rank now, unless the R is older than that.
+            let now = self.nodes.by_rank(rank);
+            let now = now.map(|(place, node)| (place, &node.name));
+            let place = match (nodes.hosts.get(at), now) {
+                (Some(host), Some((place, name))) if **host == **name => place,
+                (Some(host), _) => self.nodes.intern(host, self.at.seq),
+                // An R without names: also a name of its own.
+                (None, Some((place, _))) => place,
+                (None, None) => self.nodes.intern(&format!("rank{rank}"), self.at.seq),
             };
             places.push((rank, place));
             if !runs {

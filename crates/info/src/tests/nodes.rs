@@ -447,3 +447,44 @@ fn nothing_is_left_of_a_parent_whose_children_are_purged_after_it() {
     play(&mut projection, &purge);
     assert!(projection.jobs().children(JobId(1)).is_none());
 }
+
+#[test]
+fn an_r_names_its_nodes_whatever_has_their_ranks_now() {
+    let (mut feed, mut projection) = (Feed::default(), live());
+    play(&mut projection, &four(&mut feed));
+    let moved = define("1-2", "{}").replace(r#""rank":"1-2""#, r#""rank":"0-1""#);
+    let sent = vec![feed.resource("resource-define", &moved)];
+    play(&mut projection, &sent);
+    let mut sent = Vec::new();
+    for id in 1..=3 {
+        sent.extend(feed.submit(id, 1, 16, &spec("x", None)));
+    }
+    // Made before the set was another one, after it, and by somebody who gives no names.
+    sent.push(feed.alloc_on(1, "0-1"));
+    let mut alloc = feed.alloc_on(2, "0-1");
+    alloc.json = alloc.json.replace("n[0-1]", "n[1-2]");
+    sent.push(alloc);
+    let mut alloc = feed.alloc_on(3, "1-2");
+    alloc.json = alloc.json.replace(r#""n[1-2]""#, "");
+    sent.push(alloc);
+    play(&mut projection, &sent);
+    for (id, expected) in [(1, ["n0", "n1"]), (2, ["n1", "n2"]), (3, ["n2", "rank2"])] {
+        let record = projection.jobs().get(JobId(id)).expect("the job");
+        let allocs = Allocs::of(record, projection.nodes());
+        let met: Vec<&str> = allocs
+            .iter()
+            .filter_map(|alloc| projection.nodes().get(alloc.node))
+            .map(|node| &*node.name)
+            .collect();
+        assert_eq!(met, expected, "{id}");
+    }
+    let on = |name| -> Vec<u64> {
+        let jobs = projection.jobs().on_node(name);
+        jobs.map(|record| record.id().0).collect()
+    };
+    // Nobody may be found by a name that was not given.
+    assert_eq!(
+        (on("n0"), on("n1"), on("n2")),
+        (vec![1], vec![1, 2], vec![2])
+    );
+}
