@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use info::{Allocs, IdKey, Projection, Record, slots::Slots};
-use job::JobId;
+use job::{JobId, State};
 use roaring::RoaringBitmap;
 
 use super::subject::{AllocSubject, JobSubject};
@@ -17,6 +17,8 @@ use crate::{answer::HttpError, ask::Viewer, facts, filter::Compiled, names};
 pub const PAGE_MAX: u32 = 10_000;
 /// Most jobs that are looked at for one page.
 pub const LOOK_MAX: usize = 200_000;
+/// Most jobs that an index is asked for; where it has more, all are walked through in their order.
+const CANDIDATES_MAX: u64 = 50_000;
 /// How many more keys than a page are looked at first.
 const PORTION_FACTOR: usize = 2;
 /// The least portion.
@@ -135,15 +137,9 @@ pub(crate) fn page<T, K: Ord + Copy>(
     Ok(Page { rows, next: None })
 }
 
-/// Ids of the jobs that may be on a list, if an index knows them; none: it may be any.
+/// Ids of the jobs that may be on a list, if an index knows them and they are few; none: it may be any.
 fn candidates(projection: &Projection, list: &List, viewer: Viewer) -> Option<Vec<JobId>> {
     let jobs = projection.jobs();
-    let mut slots = RoaringBitmap::new();
-    let mut add = |of: Option<&Slots>| {
-        if let Some(of) = of {
-            of.add_to(&mut slots);
-        }
-    };
     let filter = list.filter.as_ref();
     let required = |field| filter.and_then(|filter| filter.required(field));
     if let Some(ids) = required("ID") {
@@ -156,23 +152,43 @@ fn candidates(projection: &Projection, list: &List, viewer: Viewer) -> Option<Ve
             children.flat_map(|children| children.iter().map(|(id, _)| id)),
         ));
     }
-    if let Some(wanted) = required("Name").filter(|wanted| !wanted.contains(&"")) {
-        wanted
-            .into_iter()
-            .for_each(|name| add(jobs.index().name(name)));
-    } else if let Some(pools) = required("NodePool").filter(|pools| !pools.contains(&facts::POOL)) {
-        pools
-            .into_iter()
-            .for_each(|pool| add(jobs.index().queue(pool)));
-    } else {
-        add(jobs.index().user(viewer.only()?));
+    let index = jobs.index();
+    let by_name = required("Name").filter(|names| !names.contains(&""));
+    let by_pool = required("NodePool").filter(|pools| !pools.contains(&facts::POOL));
+    let sets: [Option<Vec<&Slots>>; 4] = [
+        by_name.map(|names| names.iter().filter_map(|name| index.name(name)).collect()),
+        by_pool.map(|pools| pools.iter().filter_map(|pool| index.queue(pool)).collect()),
+        viewer
+            .only()
+            .map(|user| index.user(user).into_iter().collect()),
+        required("Status").map(|wanted| {
+            let states = wanted.iter().flat_map(|status| states(status));
+            states.filter_map(|state| index.state(*state)).collect()
+        }),
+    ];
+    let len = |set: &Vec<&Slots>| set.iter().map(|slots| slots.len()).sum::<u64>();
+    let set = sets.into_iter().flatten().min_by_key(len)?;
+    if len(&set) > CANDIDATES_MAX {
+        return None;
     }
+    let mut slots = RoaringBitmap::new();
+    set.into_iter().for_each(|one| one.add_to(&mut slots));
     Some(
         slots
             .into_iter()
             .filter_map(|slot| jobs.record(slot).map(Record::id))
             .collect(),
     )
+}
+
+/// The states that jobs of a status can be in. A parent runs while it depends on being dispatched from.
+fn states(status: &str) -> &'static [State] {
+    match status {
+        "pending" => &[State::Depend, State::Priority, State::Sched],
+        "running" => &[State::Depend, State::Run, State::Cleanup],
+        "dead" => &[State::Inactive],
+        _ => &[],
+    }
 }
 
 fn unique(ids: impl Iterator<Item = JobId>) -> Vec<JobId> {
@@ -198,8 +214,8 @@ pub(crate) fn jobs<'p>(
             )
         }
     };
-    let look = |id: JobId| {
-        let Some(record) = visible(projection, viewer, id) else {
+    let look = |record: Option<&'p Record>| {
+        let Some(record) = record.filter(|record| is_visible(record, viewer)) else {
             return Ok(None);
         };
         if !list.prefix.is_empty() && !facts::job_id(record).starts_with(&*list.prefix) {
@@ -216,8 +232,9 @@ pub(crate) fn jobs<'p>(
         });
     }
     if let Some(ids) = candidates(projection, list, viewer) {
-        return page(ids, list, from, look);
+        return page(ids, list, from, |id| look(projection.jobs().get(id)));
     }
+    let look = |key: &IdKey| look(projection.jobs().record(key.slot()));
     let order = projection.jobs().in_id_order();
     if list.reverse {
         let after = from.and_then(|from| from.0.checked_add(1));
@@ -235,7 +252,7 @@ pub(crate) fn jobs<'p>(
 fn walk<'p, 'k>(
     keys: impl Iterator<Item = &'k IdKey>,
     list: &List,
-    mut look: impl FnMut(JobId) -> Result<Option<&'p Record>, HttpError>,
+    mut look: impl FnMut(&IdKey) -> Result<Option<&'p Record>, HttpError>,
 ) -> Result<Page<&'p Record, JobId>, HttpError> {
     let mut rows = Vec::new();
     for (looked, key) in keys.enumerate() {
@@ -245,7 +262,7 @@ fn walk<'p, 'k>(
                 next: Some(key.id()),
             });
         }
-        if let Some(row) = look(key.id())? {
+        if let Some(row) = look(key)? {
             if rows.len() == list.per_page as usize {
                 return Ok(Page {
                     rows,
@@ -261,7 +278,11 @@ fn walk<'p, 'k>(
 /// A job that is listed and that this viewer may see.
 pub(crate) fn visible(projection: &Projection, viewer: Viewer, id: JobId) -> Option<&Record> {
     let record = projection.jobs().get(id)?;
-    (record.status().is_some() && viewer.sees(record)).then_some(record)
+    is_visible(record, viewer).then_some(record)
+}
+
+fn is_visible(record: &Record, viewer: Viewer) -> bool {
+    record.status().is_some() && viewer.sees(record)
 }
 
 /// An allocation of a list: the job, the rank, and its place among those of the job.

@@ -350,6 +350,13 @@ fn what_an_index_finds_is_what_looking_at_all_finds() {
             queue,
         );
     }
+    for id in [200, 300, 400, 500] {
+        feed.run(id, "0");
+    }
+    feed.end(300, 0);
+    feed.end(400, 0);
+    feed.submit(6100, 1001, "p", r#""weir":{"parameterized":{}},"#);
+    feed.cancel(1000);
     let _changes = feed.fold();
     for (by_index, by_looking) in [
         ("Name == a", "Name matches `^a$`"),
@@ -359,8 +366,12 @@ fn what_an_index_finds_is_what_looking_at_all_finds() {
         ),
         ("NodePool == night", "NodePool matches `^night$`"),
         ("NodePool == default", "not NodePool == night"),
-        ("Name == a or Name == b", "Stop == false"),
-        ("Name == c", "Stop == true"),
+        ("Name == a or Name == b", "Name != p"),
+        ("Name == c", "Name == a and Name == b"),
+        ("Status == running", "Status matches `^running$`"),
+        ("Status == dead", "Status matches `^dead$`"),
+        ("Status == pending or Status == dead", "Status != running"),
+        ("Status == none", "Name == a and Name == b"),
         (
             "Name == \"\" or NodePool == night",
             "NodePool matches `^night$`",
