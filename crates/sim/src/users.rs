@@ -142,9 +142,9 @@ impl World {
         };
         let parents = self.clients.get(at).map(|client| &client.parents[..]);
         // From one that is none, it is refused.
-        let parent = self.rng.pick(parents.unwrap_or_default()).copied();
-        let parent = parent.filter(|_| !self.rng.one_in(8)).unwrap_or(id);
-        match self.rng.below(70) {
+        let first = self.rng.pick(parents.unwrap_or_default()).copied();
+        let parent = first.filter(|_| !self.rng.one_in(8)).unwrap_or(id);
+        match self.rng.below(76) {
             0..=17 => Op::Submit { key: None },
             18..=20 => Op::Urgency(id, urgency),
             21..=24 => Op::Priority(many),
@@ -180,8 +180,9 @@ impl World {
             },
             62 if owner && self.plan.shutdowns > 1 => Op::GoOn,
             64 => Op::SubmitParent,
-            65..=67 => Op::Dispatch { parent, key: None },
-            68..=69 => {
+            65..=75 if first.is_none() && !self.rng.one_in(4) => Op::SubmitParent,
+            65..=69 => Op::Dispatch { parent, key: None },
+            70..=73 => {
                 let key = Some(format!("{key}-of-{}", parent.0));
                 Op::Dispatch { parent, key }
             }
