@@ -16,7 +16,9 @@ use views::{
 
 const EPOCH: &str = "00000000000000e1";
 
-fn main() {
+type Done = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> Done {
     let sizes: Vec<u64> = std::env::args()
         .skip(1)
         .filter_map(|size| size.parse().ok())
@@ -26,8 +28,9 @@ fn main() {
     } else {
         sizes
     } {
-        run(jobs);
+        run(jobs)?;
     }
+    Ok(())
 }
 
 /// Batches of new pending jobs, of ids `from` to `to`.
@@ -61,9 +64,10 @@ fn submits(from: u64, to: u64, seq: &mut u64) -> String {
     text
 }
 
-fn fold(projection: &mut Projection, text: &str) {
+fn fold(projection: &mut Projection, text: &str) -> Done {
     let folded = projection.fold_native(text.as_bytes(), &mut |_| {});
-    let _ = folded.expect("a batch");
+    let _ = folded?;
+    Ok(())
 }
 
 fn median(mut call: impl FnMut()) -> f64 {
@@ -78,7 +82,7 @@ fn median(mut call: impl FnMut()) -> f64 {
     times[7]
 }
 
-fn run(jobs: u64) {
+fn run(jobs: u64) -> Done {
     let mut projection = Projection::new();
     projection.watch_changes(true);
     projection.begin_fresh(Form::Native);
@@ -88,12 +92,12 @@ fn run(jobs: u64) {
         fold(
             &mut projection,
             &format!(r#"{{"epoch":"{EPOCH}","backlog":true,"events":[{entries}]}}"#),
-        );
+        )?;
     }
     fold(
         &mut projection,
         &format!(r#"{{"epoch":"{EPOCH}","seq":{seq},"caught_up":true,"events":[]}}"#),
-    );
+    )?;
     let _changes = projection.take_changes();
     println!("{jobs} jobs");
     for (name, filter, per_page) in [
@@ -117,11 +121,10 @@ fn run(jobs: u64) {
             filter,
             per_page,
             ..ListParams::default()
-        })
-        .expect("a list");
+        })?;
         let query = Query::Jobs { list, meta: false };
         let time = median(|| {
-            let _ = black_box(query.make(&projection, Viewer::OWNER).expect("a body"));
+            let _ = black_box(query.make(&projection, Viewer::OWNER));
         });
         let looked = (jobs as usize).min(LOOK_MAX);
         println!(
@@ -130,15 +133,10 @@ fn run(jobs: u64) {
         );
     }
     let mut events = Events::new(Limits::default());
-    let all = Subscription::new([], None, Viewer::OWNER).expect("topics");
-    let one = Subscription::new(["Job:f1"], None, Viewer::OWNER).expect("topics");
-    let mut places: Vec<_> = (0..2)
-        .map(|_| {
-            events
-                .subscribe(&projection, Start::Now, None)
-                .expect("a place")
-        })
-        .collect();
+    let all = Subscription::new([], None, Viewer::OWNER)?;
+    let one = Subscription::new(["Job:f1"], None, Viewer::OWNER)?;
+    let place = events.subscribe(&projection, Start::Now, None)?;
+    let mut places = [place, place];
     let mut next = jobs + 1;
     let (mut taken, mut told, mut passed) = (0.0, 0.0, 0.0);
     const ROUNDS: u64 = 40;
@@ -149,7 +147,7 @@ fn run(jobs: u64) {
         fold(
             &mut projection,
             &format!(r#"{{"epoch":"{EPOCH}","seq":{seq},"events":[{entries}]}}"#),
-        );
+        )?;
         let changes = projection.take_changes();
         let started = Instant::now();
         events.changed(&projection, &changes);
@@ -179,4 +177,5 @@ fn run(jobs: u64) {
         "events: passed over by a reader of one",
         each(passed)
     );
+    Ok(())
 }
