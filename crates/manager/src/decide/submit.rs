@@ -141,7 +141,11 @@ impl Manager {
             parameterized = checked.job_type() == JobType::Parameterized;
             Bytes::copy_from_slice(&stripped) // exactly its size: it is kept as long as the job
         } else {
-            unvalidated(&unwrapped.jobspec)?
+            let stripped = unvalidated(&unwrapped.jobspec)?;
+            // It never runs, however it came.
+            let checked = Jobspec::parse(&stripped).ok();
+            parameterized = checked.is_some_and(|all| all.job_type() == JobType::Parameterized);
+            stripped
         };
         let j = Bytes::copy_from_slice(j.as_bytes());
         if flags & FLAG_NOVALIDATE == 0 {
