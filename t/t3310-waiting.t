@@ -55,7 +55,8 @@ test_expect_success 'what waits for a job when the instance is shut down says so
 		pids="$pids $!"
 		weir job eventlog -F $pending >log 2>log.err &
 		pids="$pids $!"
-		until test $(weir jobs -n | wc -l) = 2 && grep -q priority log
+		until test $(weir jobs -n | wc -l) = 2 && grep -q priority log &&
+			test $(weir stats --json | jq ".\"job-list\".idsync.waits") -ge 1
 		do
 			:
 		done

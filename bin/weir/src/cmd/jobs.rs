@@ -43,6 +43,7 @@ EXAMPLES
   weir jobs ƒCdza1gs 4711             these two
   weir jobs -n -o '{id} {status}' -a  for a script
   weir jobs --json -a | jq '.jobs[] | select(.returncode != 0)'
+  weir jobs -a -o 'sort:parent {id} {parent:>12h} {status}'     children beside their parents
 
 FILTERS (-f)
   States and results, joined by commas: pending, running, inactive, active, depend, priority,
