@@ -129,6 +129,19 @@ pub fn status_on(pending: bool, expected: usize, facts: &[Fact]) -> ClientStatus
     }
 }
 
+/// The status on a node where one allocation should be and is, none of them replaced or old: [`status_on`], in one step.
+#[must_use]
+pub fn of_one(status: AllocStatus) -> ClientStatus {
+    match status {
+        AllocStatus::Pending => ClientStatus::Starting,
+        AllocStatus::Running => ClientStatus::Running,
+        AllocStatus::Complete => ClientStatus::Complete,
+        AllocStatus::Failed => ClientStatus::Failed,
+        AllocStatus::Lost => ClientStatus::Lost,
+        AllocStatus::Unknown => ClientStatus::Unknown,
+    }
+}
+
 /// A job on one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Client<'a> {
@@ -189,6 +202,7 @@ pub fn per_client<'a>(record: &'a Record, nodes: &'a Nodes) -> PerClient<'a> {
     let known = nodes.known_len() == 0;
     let mut sum = PerClient::default();
     let waits = waits_for(record);
+    let pending = record.status() == Some(Status::Pending);
     for (at, node) in nodes.iter() {
         let held = on.get(at.0 as usize).copied().flatten();
         let held = held.and_then(|at| all.get(at as usize));
@@ -196,13 +210,11 @@ pub fn per_client<'a>(record: &'a Record, nodes: &'a Nodes) -> PerClient<'a> {
         if held.is_none() && !listed {
             continue;
         }
-        let fact = held.map(|alloc| Fact {
-            status: alloc.status,
-            stopped: alloc.desired_stop,
-            replaced: false,
-            old: false,
-        });
-        let status = status_on(record.status() == Some(Status::Pending), 1, fact.as_slice());
+        let status = match held {
+            _ if pending => ClientStatus::Queued,
+            None => ClientStatus::NotScheduled,
+            Some(alloc) => of_one(alloc.status),
+        };
         let reason = match (status, held) {
             (ClientStatus::Queued, _) => not_ready(node).or_else(|| waits.clone()),
             (ClientStatus::NotScheduled, _) => not_ready(node).or_else(|| {

@@ -4,7 +4,7 @@ use job::{AllocStatus, JobId};
 
 use super::feed::{Feed, define, live, play, spec, weir_spec};
 use crate::{
-    clients::{ClientStatus, Fact, PerClient, per_client, status_on},
+    clients::{ClientStatus, Fact, PerClient, of_one, per_client, status_on},
     projection::Projection,
 };
 
@@ -127,19 +127,15 @@ fn every_status_has_a_count_and_a_name() {
             .all(|&status| none.count(status) == 0)
     );
     for status in AllocStatus::ALL {
-        let fact = Fact {
-            status,
-            stopped: false,
-            replaced: false,
-            old: false,
-        };
-        let met = status_on(false, 1, &[fact]);
-        let expected = if status == AllocStatus::Pending {
-            "starting"
-        } else {
-            status.as_str()
-        };
-        assert_eq!(met.name(), expected);
+        for stopped in [false, true] {
+            let fact = Fact {
+                status,
+                stopped,
+                replaced: false,
+                old: false,
+            };
+            assert_eq!(status_on(false, 1, &[fact]), of_one(status), "{status}");
+        }
     }
 }
 
