@@ -1,6 +1,6 @@
 #!/bin/sh
 
-test_description='The status of a job on each node: the socket, the summary and the statuses of HTTP say the same'
+test_description='The status of a job on each node: the socket, weir job clients, the summary and the statuses of HTTP say the same'
 
 . "$(dirname "$0")/sharness.sh"
 

@@ -1,10 +1,11 @@
-"""A job's status on each node, as the socket and HTTP tell it.
+"""A job's status on each node, as the socket, HTTP and `weir job clients` tell it.
 
     client_status.py killed    two of four node processes are killed while a sysbatch job runs on all, and come back
     client_status.py drained   a job that waits, nodes that are drained, a job that ends badly on one of them
 """
 import json
 import os
+import subprocess
 import sys
 import urllib.request
 
@@ -42,7 +43,7 @@ def on_socket(client, ident):
 
 
 def agree(client, ident):
-    """Statuses by rank; what HTTP says of it is the same."""
+    """Statuses by rank; what HTTP and the command say of it is the same."""
     statuses, _ = on_socket(client, ident)
     names = {node["ID"]: node["Name"] for node in http("/v1/nodes")}
     summary = http(f"/v1/job/{ident}/summary")["ClientStatus"]
@@ -53,6 +54,8 @@ def agree(client, ident):
     (row,) = http("/v1/jobs/statuses", {"Jobs": [{"ID": str(ident)}]})
     words = {"pending": "starting"}
     allocs = {names[one["NodeID"]]: words.get(one["ClientStatus"], one["ClientStatus"]) for one in row["Allocs"] or []}
+    told = json.loads(subprocess.run(["weir", "job", "clients", "--json", str(ident)], check=True, capture_output=True).stdout)
+    survive.equal({row["node"]: row["status"] for row in told["clients"]}, statuses, "weir job clients")
     on_nodes = {node: status for node, status in statuses.items() if status not in ("queued", "notScheduled")}
     survive.equal(allocs, on_nodes, "Allocs of /v1/jobs/statuses")
     return {int(name.rsplit("-", 1)[1]): status for name, status in statuses.items()}
