@@ -11,7 +11,7 @@ use rpc::Client;
 use serde::Deserialize;
 use tokio::{
     sync::{Mutex, Semaphore},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use views::{Answer, Body, What, bodies};
 
@@ -22,12 +22,22 @@ const LOOKUPS_MAX: usize = 64;
 /// How long one may take, the connection included.
 const LOOKUP_WAIT: Duration = Duration::from_secs(2);
 
+/// How long nobody is made to wait after one that was not answered.
+const LOOKUP_PAUSE: Duration = Duration::from_secs(5);
+
 /// The connection to the job-manager, made when it is needed.
 #[derive(Debug)]
 pub(crate) struct Commands {
     socket: PathBuf,
-    client: Mutex<Option<Client>>,
+    link: Mutex<Link>,
     slots: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    client: Option<Client>,
+    /// Nothing is asked before.
+    pause: Option<Instant>,
 }
 
 #[derive(Deserialize)]
@@ -40,7 +50,7 @@ impl Commands {
     pub(crate) fn new(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
-            client: Mutex::new(None),
+            link: Mutex::default(),
             slots: Semaphore::new(LOOKUPS_MAX),
         }
     }
@@ -63,7 +73,10 @@ impl Commands {
             Ok(None) => return answer,
             Err(_) => {
                 // A connection that says nothing is not asked again.
-                self.client.lock().await.take();
+                *self.link.lock().await = Link {
+                    client: None,
+                    pause: Some(Instant::now() + LOOKUP_PAUSE),
+                };
                 return answer;
             }
         };
@@ -81,12 +94,16 @@ impl Commands {
 
     async fn look_up(&self, id: JobId) -> Option<Found> {
         let client = {
-            let mut held = self.client.lock().await;
-            match &*held {
+            let mut link = self.link.lock().await;
+            if link.pause.is_some_and(|until| Instant::now() < until) {
+                return None;
+            }
+            match &link.client {
                 Some(client) => client.clone(),
-                None => held
-                    .insert(Client::connect(&self.socket).await.ok()?)
-                    .clone(),
+                None => {
+                    let client = Client::connect(&self.socket).await.ok()?;
+                    link.client.insert(client).clone()
+                }
             }
         };
         let ask = serde_json::json!({ "id": id.0, "keys": ["jobspec"] });
@@ -95,7 +112,7 @@ impl Commands {
             Err(error) => {
                 // No such job is an answer; anything else may be the connection's.
                 if error.errnum != wire::errno::ENOENT {
-                    self.client.lock().await.take();
+                    self.link.lock().await.client = None;
                 }
                 None
             }
