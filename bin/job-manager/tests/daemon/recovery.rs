@@ -519,8 +519,14 @@ async fn opens_the_queue(client: &rpc::Client) {
     let refused = call(client, "job-ingest.submit", submission(16)).await;
     assert!(refused.is_err_and(|error| error.text.contains(why)));
     for (topic, payload) in [
-        ("job-manager.queue-enable", json!({"enable": true, "all": true})),
-        ("job-manager.queue-start", json!({"start": true, "all": true})),
+        (
+            "job-manager.queue-enable",
+            json!({"enable": true, "all": true}),
+        ),
+        (
+            "job-manager.queue-start",
+            json!({"start": true, "all": true}),
+        ),
     ] {
         ok(client, topic, payload).await;
     }

@@ -120,7 +120,7 @@ impl Manager {
             Refusal::new(errno::EINVAL, "could not unwrap jobspec: Invalid argument")
         })?;
         signed_by(call, unwrapped.userid)?;
-        let mut parameterized = false;
+        let parameterized;
         let jobspec = if flags & FLAG_NOVALIDATE == 0 {
             let (checked, stripped) =
                 Jobspec::ingest(&unwrapped.jobspec).map_err(|error| refused(&error))?;
