@@ -97,13 +97,20 @@ async fn fault_a_flood_of_events_costs_the_flooder_and_not_who_listens() {
     while !journal.iter().any(|entry| int(entry, "seq") == seq) {
         let response = slow.response(tag).await;
         assert_eq!(response.errnum, 0);
-        journal.extend(body(&response.payload)["events"].as_array().unwrap().iter().cloned());
+        journal.extend(
+            body(&response.payload)["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .cloned(),
+        );
     }
     assert!(journal.iter().all(|entry| entry["id"] == id), "{journal:?}");
     // And it hears what comes after.
     let end = soon(async {
         loop {
-            if let Ok(answer) = call(&client, "event.publish", json!({"topic": "flood.end"})).await {
+            if let Ok(answer) = call(&client, "event.publish", json!({"topic": "flood.end"})).await
+            {
                 return int(&answer, "seq");
             }
         }
