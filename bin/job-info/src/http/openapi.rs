@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Content, Methods, ROUTES, Route};
+use super::routes::{Content, Id, Methods, ROUTES, Route};
 
 /// `components`: schemas, parameters, security, written by hand.
 const COMPONENTS: &str = include_str!("openapi/components.json");
@@ -166,6 +166,7 @@ fn responses(route: &Route) -> Value {
             "Events",
             Some(("text/event-stream", json!({"type": "string"}))),
         ),
+        Content::Text if route.id == Id::SearchFuzzy => add("501", "Not built", text()),
         Content::Text => add("200", "Text", text()),
         Content::Html => add(
             "200",
