@@ -462,6 +462,7 @@ def tools():
             equal(met.returncode, status, f"status of {ident}, {how}: {met.stderr}")
     # One that ends while it is followed, as its events say.
     own = name_of(wire.parse_f58(weir("submit", "sh", "-c", "sleep 1; exit 7")))
+    jobs.wait_for(own, "running")
     met = run("watch", "-o", "none", "stopped", own)
     equal(met.returncode, 7, f"status of {own}: {met.stderr}")
     node = jobs.client.query("/v1/nodes")[0][0]
