@@ -65,13 +65,9 @@ pub enum Input {
         /// Whether it is there.
         up: bool,
     },
-    /// A node is to get no new jobs, or may get them again.
-    Drain {
-        /// Its rank.
-        rank: u32,
-        /// Whether it is to get none.
-        drained: bool,
-    },
+    /// Nodes are to get no new jobs, or may get them again: ranks, and whether they are to get none. All of them before anything is
+    /// given out, so that a job on every ready node gets all that become ready at once.
+    Drain(Vec<(u32, bool)>),
 }
 
 /// What the scheduler answers.
@@ -190,8 +186,11 @@ impl Sched {
                 None => false,
             },
             Input::Node { rank, up } => self.pool.set_up(rank, up),
-            Input::Drain { rank, drained } => {
-                let changed = self.pool.set_drained(rank, drained);
+            Input::Drain(nodes) => {
+                let mut changed = false;
+                for (rank, drained) in nodes {
+                    changed |= self.pool.set_drained(rank, drained);
+                }
                 if changed {
                     let pool = &self.pool;
                     self.queue

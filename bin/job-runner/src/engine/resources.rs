@@ -369,12 +369,14 @@ impl Engine {
 
     /// Tells the scheduler which nodes are drained.
     pub(super) fn obey_drains(&mut self) {
-        for rank in (0u32..).take(self.specs.len()) {
-            let drained = self.resources.is_drained(rank);
-            if drained != self.sched.is_drained(rank) {
-                let input = Input::Drain { rank, drained };
-                self.sched.handle(now(), input, &mut self.actions);
-            }
+        let all = (0u32..).take(self.specs.len());
+        let wanted = all.map(|rank| (rank, self.resources.is_drained(rank)));
+        let changed: Vec<(u32, bool)> = wanted
+            .filter(|&(rank, drained)| drained != self.sched.is_drained(rank))
+            .collect();
+        if !changed.is_empty() {
+            self.sched
+                .handle(now(), Input::Drain(changed), &mut self.actions);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 
 fn drain(rank: u32, drained: bool) -> Input {
-    Input::Drain { rank, drained }
+    Input::Drain(vec![(rank, drained)])
 }
 
 fn ask_for(id: u64, request: Request) -> Input {
@@ -43,6 +43,21 @@ fn a_drained_node_gets_no_new_job_and_keeps_those_it_has() {
     let _ = run(&mut sched, 1.0, Input::Node { rank: 0, up: false });
     assert!(run(&mut sched, 1.0, Input::Node { rank: 0, up: true }).is_empty());
     assert_eq!(started(&run(&mut sched, 2.0, drain(0, false))), [3]);
+}
+
+#[test]
+fn nodes_that_become_ready_at_once_are_all_given_to_a_job_on_every_ready_node() {
+    let mut sched = sched(4, 2);
+    let all = |drained| Input::Drain((0..4).map(|rank| (rank, drained)).collect());
+    let _ = run(&mut sched, 0.0, all(true));
+    let every = Request::slots(1).on_every_node();
+    assert!(run(&mut sched, 0.0, ask_for(1, every)).is_empty());
+    let two = Input::Drain(vec![(1, false), (2, false)]);
+    assert_eq!(started(&run(&mut sched, 1.0, two)), [1]);
+    assert_eq!(ranks(&sched, 1), [1, 2]);
+    // Said again it changes nothing.
+    let same = Input::Drain(vec![(0, true), (1, false)]);
+    assert!(run(&mut sched, 1.0, same).is_empty());
 }
 
 #[test]
