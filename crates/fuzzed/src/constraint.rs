@@ -86,6 +86,7 @@ fn values(constraint: &Constraint) -> usize {
     let own = match constraint {
         Constraint::Name(all) | Constraint::Queue(all) | Constraint::Hosts(all) => all.len(),
         Constraint::User(all) | Constraint::Ranks(all) => all.len(),
+        Constraint::Parent(all) => all.len(),
         _ => 0,
     };
     1 + own + parts(constraint).iter().map(values).sum::<usize>()
@@ -123,6 +124,7 @@ fn meets(constraint: &Constraint, record: &Record) -> bool {
                 .parse::<job::Idset>()
                 .is_ok_and(|set| ranks.iter().any(|&rank| set.contains(rank)))
         }),
+        Constraint::Parent(ids) => record.parent().is_some_and(|id| ids.contains(&id)),
         Constraint::Time(field, compare, limit) => record
             .time(*field)
             .is_some_and(|time| compare.holds(time, *limit)),

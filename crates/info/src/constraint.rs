@@ -6,7 +6,7 @@
 //! One key per object; `{}` matches every job. Depth, number of values and number of hosts or ranks are bounded while
 //! reading. What a tree matches, and at what cost, is the planner's matter (`plan.rs`).
 
-use job::{JobResult, ResultSet, StateSet, hostlist::Hostlist, idset::Idset};
+use job::{JobId, JobResult, ResultSet, StateSet, hostlist::Hostlist, idset::Idset};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -44,6 +44,8 @@ pub enum Constraint {
     Hosts(Vec<Box<str>>),
     /// The job's ranks have one of these.
     Ranks(Vec<u32>),
+    /// The job was dispatched from one of these.
+    Parent(Vec<JobId>),
     /// The job has this time, and it compares so.
     Time(TimeField, Compare, f64),
 }
@@ -229,6 +231,7 @@ impl Reader {
                 | "results"
                 | "hostlist"
                 | "ranks"
+                | "parent"
         ) || TimeField::named(operator).is_some();
         if !known {
             return Err(ConstraintError::UnknownOperator(shown_name(operator)));
@@ -257,6 +260,9 @@ impl Reader {
             }
             "hostlist" => self.hosts(operator, values)?,
             "ranks" => self.ranks(operator, values)?,
+            "parent" => Constraint::Parent(each(operator, values, "a job id", |value| {
+                value.as_u64().map(JobId)
+            })?),
             time => {
                 let Some(field) = TimeField::named(time) else {
                     return Err(ConstraintError::UnknownOperator(shown_name(time)));

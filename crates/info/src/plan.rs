@@ -10,10 +10,11 @@
 //!  test()       one job, by its slot; each time comparison counts against the budget
 //! ```
 
-use job::{JobResult, State};
+use job::{JobId, JobResult, State};
 use roaring::RoaringBitmap;
 
 use crate::{
+    children::Children,
     constraint::{ANY_USER, Compare, Constraint, TimeField},
     jobs::Jobs,
     query::QueryError,
@@ -58,6 +59,8 @@ pub enum Plan<'a> {
     States(u32, Vec<&'a Slots>),
     /// Over, with one of these results.
     Results(Vec<&'a Slots>),
+    /// A child of one of these.
+    Children(Vec<(JobId, &'a Children)>),
     /// A time compared.
     Time(TimeField, Compare, f64),
     /// All of them.
@@ -122,6 +125,20 @@ impl<'a> Plan<'a> {
             Constraint::Ranks(ranks) => {
                 sets(ranks.iter().filter_map(|&rank| index.rank(rank)).collect())
             }
+            Constraint::Parent(ids) => {
+                let mut found: Vec<_> = ids
+                    .iter()
+                    .filter_map(|&id| Some((id, jobs.children(id)?)))
+                    .filter(|(_, children)| !children.is_empty())
+                    .collect();
+                found.sort_unstable_by_key(|(id, _)| *id);
+                found.dedup_by_key(|(id, _)| *id);
+                if found.is_empty() {
+                    Plan::False
+                } else {
+                    Plan::Children(found)
+                }
+            }
             Constraint::States(states) => {
                 let listed = State::ALL
                     .into_iter()
@@ -179,7 +196,7 @@ impl<'a> Plan<'a> {
                 Plan::States(states, _) => STATES_ALL & !states,
                 _ => STATES_ALL,
             },
-            Plan::True | Plan::In(_) | Plan::Time(..) => STATES_ALL,
+            Plan::True | Plan::In(_) | Plan::Children(_) | Plan::Time(..) => STATES_ALL,
         }
     }
 
@@ -191,6 +208,7 @@ impl<'a> Plan<'a> {
             Plan::In(sets) | Plan::States(_, sets) | Plan::Results(sets) => {
                 sets.iter().map(|set| set.len()).sum()
             }
+            Plan::Children(found) => found.iter().map(|(_, of)| of.len() as u64).sum(),
             Plan::And(parts) => parts.iter().map(|part| part.bound(jobs)).min().unwrap_or(0),
             Plan::Or(parts) => parts
                 .iter()
@@ -214,6 +232,9 @@ impl<'a> Plan<'a> {
             Plan::True => true,
             Plan::False => false,
             Plan::In(sets) | Plan::Results(sets) => sets.iter().any(|set| set.contains(slot)),
+            Plan::Children(found) => record
+                .parent()
+                .is_some_and(|parent| found.binary_search_by_key(&parent, |(id, _)| *id).is_ok()),
             Plan::States(states, _) => states & record.job().state.bit() != 0,
             Plan::Time(field, compare, limit) => {
                 budget.spend()?;
@@ -255,6 +276,10 @@ impl<'a> Plan<'a> {
                     set.add_to(&mut sum);
                 }
                 (sum, true)
+            }
+            Plan::Children(found) => {
+                let children = found.iter().flat_map(|(_, of)| of.iter());
+                (children.map(|(_, child)| child.slot).collect(), true)
             }
             Plan::And(parts) => {
                 let mut parts = parts.iter();

@@ -43,6 +43,7 @@ pub(super) fn matches(constraint: &Constraint, record: &Record) -> bool {
             let set: Idset = allocation.ranks.parse().expect("an idset");
             ranks.iter().any(|&rank| set.contains(rank))
         }),
+        Constraint::Parent(ids) => record.parent().is_some_and(|id| ids.contains(&id)),
         Constraint::Time(field, compare, limit) => record
             .time(*field)
             .is_some_and(|time| compare.holds(time, *limit)),

@@ -2,11 +2,12 @@
 
 use job::{JobId, Timestamp};
 
-use super::feed::{EPOCH, Feed, Sent, batch, define, fold, live, play, spec, weir_spec};
+use super::feed::{EPOCH, Feed, Sent, batch, define, fold, list, live, play, spec, weir_spec};
 use crate::{
     allocs::Allocs,
     changes::{CHANGES_MAX, What},
     clients::{ClientStatus, per_client},
+    constraint::Constraint,
     nodes::Node,
     projection::{Form, Projection},
     record::{Kind, Status},
@@ -377,6 +378,22 @@ fn parents_children_and_kinds_are_what_the_jobspec_says() {
         ),
         (1, 1, 4)
     );
+    // They are found by it, alone and among others.
+    for (constraint, ids) in [
+        (r#"{"parent":[1]}"#, vec![9]),
+        (r#"{"parent":[1,1,7]}"#, vec![9]),
+        (r#"{"parent":[7]}"#, vec![]),
+        (
+            r#"{"and":[{"parent":[1]},{"states":["inactive"]}]}"#,
+            vec![],
+        ),
+        (r#"{"and":[{"not":[{"parent":[1]}]}]}"#, vec![1, 5]),
+    ] {
+        let json = serde_json::from_str(constraint).expect("JSON");
+        let mut found = list(&projection, Constraint::parse(&json, 1).expect("valid"));
+        found.sort_unstable();
+        assert_eq!(found, ids, "{constraint}");
+    }
     // A child that starts is a change of its parent's, too.
     play(&mut projection, &[feed.alloc(9, 0)]);
     let changes = projection.take_changes();
