@@ -31,7 +31,11 @@ test_expect_success 'children know their parent' '
 	test "$(weir jobs -n -o "{parent}" $child)" = $parent &&
 	test -z "$(weir jobs -n -o "{parent}" $parent)" &&
 	weir jobs --json $child | jq -e ".jobs[0].parent == $(weir job id $parent)" &&
-	weir info $child | grep -x "parent     $parent"
+	weir info $child | grep -x "parent     $parent" &&
+	test $(weir jobs -a -n -f "parent:$parent" | wc -l) = 3 &&
+	test "$(weir jobs -n -o "{id}" -f "parent:$parent and completed" -c 1)" = $child &&
+	test -z "$(weir jobs -n -f "parent:$child")" &&
+	weir_fails 2 malformed -- weir jobs -f "parent:abc"
 '
 
 test_expect_success 'what the parent asks for and does not' '

@@ -8,11 +8,11 @@
 //! term  = OPERATOR ":" value { "," value } | word { "," word }      words are states and results
 //! ```
 //! A value or word may stand in quotes. Names and queues are compared whole: RFC 35 leaves that to the operator, job-list has no patterns,
-//! and `*` or `?` outside quotes is refused rather than found nowhere. Operators: `name queue user states results host rank` and `t_submit` … `t_inactive`
+//! and `*` or `?` outside quotes is refused rather than found nowhere. Operators: `name queue user states results host rank parent` and `t_submit` … `t_inactive`
 //! with a comparison such as `t_run:>-1h`. The text is bounded, so is the depth of brackets.
 
 use crate::failure::usage;
-use crate::{users, when};
+use crate::{ids, users, when};
 use job::{JobResult, StateSet};
 use serde_json::{Value, json};
 
@@ -346,6 +346,13 @@ fn operator(name: &str, values: &[String], now: f64) -> anyhow::Result<Value> {
                 .collect::<anyhow::Result<Vec<_>>>()?;
             json!({"userid": uids})
         }
+        "parent" => {
+            let ids = values
+                .iter()
+                .map(|value| Ok(ids::parse(value)?.0))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            json!({"parent": ids})
+        }
         "host" | "hosts" | "hostlist" => json!({"hostlist": values}),
         "rank" | "ranks" => json!({"ranks": values}),
         "t_submit" | "t_depend" | "t_priority" | "t_sched" | "t_run" | "t_cleanup"
@@ -369,8 +376,8 @@ fn operator(name: &str, values: &[String], now: f64) -> anyhow::Result<Value> {
         }
         _ => {
             return Err(usage(format!(
-                "'{name}' is no operator; expected name, queue, user, states, results, host, rank, t_submit, t_depend, t_priority, \
-                 t_sched, t_run, t_cleanup or t_inactive"
+                "'{name}' is no operator; expected name, queue, user, states, results, host, rank, parent, t_submit, t_depend, \
+                 t_priority, t_sched, t_run, t_cleanup or t_inactive"
             )));
         }
     })
@@ -418,6 +425,8 @@ mod tests {
             constraint("host:node[0-3]"),
             r#"{"hostlist":["node[0-3]"]}"#
         );
+        assert_eq!(constraint("parent:4711,fNH"), r#"{"parent":[4711,1234]}"#);
+        assert!(parse("parent:abc", 0.0).is_err());
         assert_eq!(constraint("t_run:>=-1m"), r#"{"t_run":[">=940.0"]}"#);
         assert_eq!(
             constraint("t_submit:>100,<200.5"),

@@ -49,9 +49,9 @@ FILTERS (-f)
   States and results, joined by commas: pending, running, inactive, active, depend, priority,
   sched, run, cleanup, completed, failed, canceled, timeout. Or an expression of these and
   OPERATOR:VALUE[,VALUE…] with and, or, not and brackets; operators: name, queue, user, host,
-  rank, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined by and: 'completed
-  failed' is no job, 'completed,failed' and 'completed or failed' are both kinds. Names are
-  compared whole: there are no patterns.
+  rank, parent, t_submit … t_inactive (as t_run:>-1h). Words side by side are joined by and:
+  'completed failed' is no job, 'completed,failed' and 'completed or failed' are both kinds.
+  Names are compared whole: there are no patterns.
 
 FORMATS (-o)
   Text with {field}, {field:spec}, {field!conversion:spec}; --format=help lists fields,
