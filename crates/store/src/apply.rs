@@ -21,7 +21,7 @@ use crate::error::is_damage;
 use crate::gone::{self, Gone};
 use crate::recover::{self, KEY_PREFIX};
 use crate::removal::Removal;
-use crate::rows::{Text, id_to_sql, seq_to_sql};
+use crate::rows::{Text, id_from_sql, id_to_sql, seq_to_sql};
 use crate::tally::Change;
 
 /// Entries of one row of the log; so a reader of a few entries reads a bounded row.
@@ -38,6 +38,16 @@ pub(crate) enum Misuse {
     /// A key of ours.
     #[error("meta key {key} belongs to the store")]
     Key { key: String },
+}
+
+/// Whether a row is there though its job is purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    No,
+    /// It goes later.
+    Whole,
+    /// It cannot go.
+    Broken,
 }
 
 /// What happens to one job in this transaction.
@@ -260,15 +270,24 @@ impl Gather {
             }
         }
         for delta in self.deltas.iter().filter(|delta| !delta.delete) {
-            delta.write(db, blobs, gone, &mut self.change)?;
+            let held = |id| {
+                if self.removal.stays_for_now(id_from_sql(id)) && self.removal.is_deferred() {
+                    Held::Whole
+                } else if self.removal.stays_for_now(id_from_sql(id)) || gone.contains(id) {
+                    Held::Broken
+                } else {
+                    Held::No
+                }
+            };
+            delta.write(db, blobs, &held, &mut self.change)?;
         }
         for (key, value) in &self.meta {
             recover::set_meta(db, key, value)?;
         }
         for id in self.removal.stay() {
             gone::note(db, id, self.newest)?;
-            // Who knows what of it counts.
-            self.change.unknown = true;
+            // Who knows what of a broken one counts; of the others, what goes is counted when it does.
+            self.change.unknown |= !self.removal.is_deferred();
         }
         self.change.write(db)?;
         blobs.flush(db)
@@ -279,6 +298,13 @@ impl Gather {
         let deletes = self.deltas.iter().filter(|delta| delta.delete);
         let ids: Vec<JobId> = deletes.map(|delta| delta.id).collect();
         self.removal.probe(db, &ids)
+    }
+
+    /// There is no room for all of it: rows of purged jobs go later, if there are any. False if that is no help.
+    pub(crate) fn defer_removal(&mut self) -> bool {
+        let deletes = self.deltas.iter().filter(|delta| delta.delete);
+        let ids: Vec<JobId> = deletes.map(|delta| delta.id).collect();
+        self.removal.defer(&ids)
     }
 
     /// The jobs of this transaction with the largest id, if it makes any.
@@ -293,13 +319,13 @@ impl Delta {
         &self,
         db: &Connection,
         blobs: &mut Blobs,
-        gone: &Gone,
+        held: &dyn Fn(i64) -> Held,
         change: &mut Change,
     ) -> Result<(), rusqlite::Error> {
         let id = id_to_sql(self.id);
         match &self.new {
             Some(new) => {
-                self.insert(db, blobs, gone, new)?;
+                self.insert(db, blobs, held, new)?;
                 change.jobs += 1;
                 if self.done.is_none() {
                     change.active += 1;
@@ -320,21 +346,27 @@ impl Delta {
         &self,
         db: &Connection,
         blobs: &mut Blobs,
-        gone: &Gone,
+        held: &dyn Fn(i64) -> Held,
         new: &New,
     ) -> Result<(), rusqlite::Error> {
         let mut key = new.key.as_deref();
-        if !gone.is_empty() && key.is_some() {
+        if key.is_some() {
             let id: Option<i64> = db
-                .query_row(
+                .prepare_cached(
                     "SELECT id FROM job INDEXED BY job_key WHERE userid = ?1 AND key = ?2",
-                    params![new.userid, key],
-                    |row| row.get(0),
-                )
+                )?
+                .query_row(params![new.userid, key], |row| row.get(0))
                 .optional()?;
-            if id.is_some_and(|id| gone.contains(id)) {
-                tracing::error!(job = %self.id, key, "its key is that of a purged job that cannot be removed: stored without");
-                key = None;
+            match id.map(held) {
+                None | Some(Held::No) => {}
+                Some(Held::Whole) => {
+                    db.prepare_cached("UPDATE job SET key = NULL WHERE id = ?1")?
+                        .execute([id])?;
+                }
+                Some(Held::Broken) => {
+                    tracing::error!(job = %self.id, key, "its key is that of a purged job that cannot be removed: stored without");
+                    key = None;
+                }
             }
         }
         let spec = blobs.add(db, &new.jobspec)?;

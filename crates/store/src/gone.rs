@@ -45,6 +45,13 @@ impl Gone {
         self.0.count.store(ids.len(), Ordering::Release);
     }
 
+    /// Its row is removed.
+    pub(crate) fn remove(&self, id: i64) {
+        let mut ids = self.0.ids.write().unwrap_or_else(PoisonError::into_inner);
+        ids.remove(&id);
+        self.0.count.store(ids.len(), Ordering::Release);
+    }
+
     /// How many there are; costs nothing.
     pub(crate) fn len(&self) -> usize {
         self.0.count.load(Ordering::Acquire)

@@ -3,6 +3,9 @@
 //! ```text
 //! transaction ─▶ a row on a broken page ─▶ all of it rolled back ─▶ each removal tried alone ─▶ transaction without those: they are `gone`
 //! ```
+//! With a full disk the rows of a purge may be more than the reserve has room for. Then the purge is stored with all of them noted as gone, which is little,
+//! and they are removed one by one after it.
+//!
 //! SQLite writes nothing more in a transaction that met a broken page. So the jobs that cannot be removed are found beside it, once, whatever their
 //! number; then they stay, noted as gone.
 
@@ -12,7 +15,7 @@ use job::JobId;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::blobs::Blobs;
-use crate::error::is_damage;
+use crate::error::{is_damage, is_full};
 use crate::gone::{self, Gone};
 use crate::recover;
 use crate::rows::{bytes_at, id_from_sql, id_to_sql};
@@ -29,6 +32,8 @@ pub(crate) struct Removal {
     is_probed: bool,
     /// How often a transaction failed for that alone.
     retries: u32,
+    /// All of them stay for now: their rows go later.
+    is_deferred: bool,
 }
 
 impl Removal {
@@ -41,6 +46,27 @@ impl Removal {
     /// The jobs that were purged and are there still.
     pub(crate) fn stay(&self) -> impl Iterator<Item = JobId> + '_ {
         self.stay.iter().copied()
+    }
+
+    /// The rows of these jobs are to go later, one by one, since what it takes to remove them all at once is more than there is room for. False if
+    /// that was said before, or there are none.
+    pub(crate) fn defer(&mut self, ids: &[JobId]) -> bool {
+        if self.is_deferred || ids.is_empty() {
+            return false;
+        }
+        self.is_deferred = true;
+        self.stay.extend(ids);
+        true
+    }
+
+    /// Whether this one was purged with this transaction and is there still.
+    pub(crate) fn stays_for_now(&self, id: JobId) -> bool {
+        self.stay.contains(&id)
+    }
+
+    /// Whether those that stay are to go later.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.is_deferred
     }
 
     /// Removes these jobs, but for those that cannot be, inside the transaction that is open; `change` counts them.
@@ -134,35 +160,45 @@ impl Removal {
     }
 }
 
-/// Tries once more to remove the rows of jobs that were purged; those that stay are `gone`.
-pub(crate) fn remove_gone(db: &mut Connection, gone: &Gone) -> Result<(), rusqlite::Error> {
-    let noted = Gone::default();
-    noted.load(db)?;
-    for id in noted.all() {
-        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut blobs = Blobs::default();
-        let removed = remove_rows(&tx, id).and_then(|row| {
-            let change = Change {
-                jobs: -i64::from(row.is_some()),
-                unknown: row.as_ref().is_some_and(|row| row.active),
-                ..Change::default()
-            };
-            for blob in row.into_iter().flat_map(|row| row.used) {
-                blobs.drop_use(&tx, blob)?;
-            }
-            gone::forget(&tx, id_from_sql(id))?;
-            change.write(&tx)
-        });
-        match removed {
-            Ok(()) => tx.commit()?,
-            Err(error) if is_damage(&error) => {
-                tx.rollback()?;
-                gone.add([id_from_sql(id)]);
-            }
+/// Tries once more to remove the rows of jobs that were purged; those that stay are `gone`. Those for which there is no room now come back.
+pub(crate) fn remove_gone(db: &mut Connection, gone: &Gone) -> Result<Vec<i64>, rusqlite::Error> {
+    gone.load(db)?;
+    let mut later = Vec::new();
+    for id in gone.all() {
+        match remove_one(db, id) {
+            Ok(true) => gone.remove(id),
+            Ok(false) => {}
+            Err(error) if is_full(&error) => later.push(id),
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(later)
+}
+
+/// Removes the row of a job that was purged before, in a transaction of its own. False: it cannot be removed.
+pub(crate) fn remove_one(db: &mut Connection, id: i64) -> Result<bool, rusqlite::Error> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut blobs = Blobs::default();
+    let removed = remove_rows(&tx, id).and_then(|row| {
+        let change = Change {
+            jobs: -i64::from(row.is_some()),
+            unknown: row.as_ref().is_some_and(|row| row.active),
+            ..Change::default()
+        };
+        if row.as_ref().is_some_and(|row| row.given) {
+            recover::raise_max_jobid(&tx, id_from_sql(id))?;
+        }
+        for blob in row.into_iter().flat_map(|row| row.used) {
+            blobs.drop_use(&tx, blob)?;
+        }
+        gone::forget(&tx, id_from_sql(id))?;
+        change.write(&tx)
+    });
+    match removed {
+        Ok(()) => tx.commit().map(|()| true),
+        Err(error) if is_damage(&error) => tx.rollback().map(|()| false),
+        Err(error) => Err(error),
+    }
 }
 
 /// What a removed row said.

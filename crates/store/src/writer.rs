@@ -37,6 +37,7 @@ use crate::reader::ReaderFactory;
 use crate::recover::{Doubts, Recovered, open_error, recover_doubted};
 use crate::removal;
 use crate::reserve::{self, Reserve};
+use crate::rows::id_to_sql;
 use crate::schema;
 use crate::tally::{self, Tally};
 use crate::traces::{Mark, Marker};
@@ -142,7 +143,7 @@ impl Store {
             told: options.told_jobid,
             mark: Mark::read(statedir),
         };
-        let (db, recovered, gone) = match open_file(&file, &options, &doubts) {
+        let (db, recovered, gone, later) = match open_file(&file, &options, &doubts) {
             // What opening needs may be what the reserve is for.
             Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options, &doubts)?,
             opened => opened?,
@@ -181,6 +182,7 @@ impl Store {
             ahead: None,
             marker: Marker::begin(statedir, mark),
             gone: gone.clone(),
+            later,
             freed: true,
             gave_back: Instant::now(),
         };
@@ -219,7 +221,7 @@ fn open_file(
     file: &PathBuf,
     options: &StoreOptions,
     doubts: &Doubts,
-) -> Result<(Connection, Recovered, Gone), OpenError> {
+) -> Result<(Connection, Recovered, Gone, Vec<i64>), OpenError> {
     let proofs = &options.proofs;
     let told = |source: rusqlite::Error| open_error(file, source);
     let verdict = examine(file)?;
@@ -286,9 +288,9 @@ fn open_file(
         tally::set(&db, Some(Tally::default())).map_err(told)?;
     }
     let gone = Gone::default();
-    removal::remove_gone(&mut db, &gone).map_err(told)?;
+    let later = removal::remove_gone(&mut db, &gone).map_err(told)?;
     let recovered = recover_doubted(file, &db, doubts.clone())?;
-    Ok((db, recovered, gone))
+    Ok((db, recovered, gone, later))
 }
 
 /// What a process before wrote, and was killed before it synced it: whoever reads it is told that it is on disk.
@@ -432,6 +434,8 @@ struct Run {
     marker: Marker,
     /// Purged jobs that cannot be removed.
     gone: Gone,
+    /// Those of them that were only too many for the room there was.
+    later: Vec<i64>,
     /// Something was removed since free pages were last counted.
     freed: bool,
     /// When pages were last given back.
@@ -463,6 +467,10 @@ impl Run {
                     return;
                 }
             }
+            if let Err(text) = self.remove_later() {
+                (self.on_event)(Event::Fatal(text));
+                return;
+            }
             if self.full && self.looked.elapsed() >= ROOM_PROBE {
                 self.look_for_room();
             }
@@ -471,6 +479,33 @@ impl Run {
                 return;
             }
         }
+    }
+
+    /// Removes rows of purged jobs for which there was no room, one at a time, while nobody waits.
+    fn remove_later(&mut self) -> Result<(), String> {
+        while let Some(id) = self.later.pop() {
+            match removal::remove_one(&mut self.db, id).map_err(failure) {
+                Ok(removed) => {
+                    if removed {
+                        self.gone.remove(id);
+                        self.freed = true;
+                        // The blobs that went may be among those it knows.
+                        self.blobs.rolled_back();
+                    }
+                    self.checkpoint(self.wal_pages_max())?;
+                }
+                Err(Failure::NoSpace | Failure::Busy) => {
+                    self.later.push(id);
+                    self.checkpoint(1)?;
+                    return Ok(());
+                }
+                Err(Failure::Fatal(text)) => return Err(text),
+            }
+            if !self.is_idle() {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// Gives free pages back to the file system, a few at a time: while nobody waits, and now and then when there is always somebody.
@@ -537,7 +572,7 @@ impl Run {
         if let Some(ahead) = self.ahead.take() {
             return Some(Some(ahead));
         }
-        if !self.full && !self.freed {
+        if !self.full && !self.freed && self.later.is_empty() {
             return self.rx.recv().ok().map(Some);
         }
         match self.rx.recv_timeout(ROOM_PROBE) {
@@ -563,6 +598,9 @@ impl Run {
                 Ok(commit_micros) => {
                     self.newest = gather.newest;
                     self.gone.add(gather.removal.stay());
+                    if gather.removal.is_deferred() {
+                        self.later.extend(gather.removal.stay().map(id_to_sql));
+                    }
                     self.marker.set(self.newest, gather.newest_job());
                     (self.on_event)(Event::Durable {
                         seq: self.newest,
@@ -582,7 +620,7 @@ impl Run {
                         (self.on_event)(Event::Fatal(text));
                         return false;
                     }
-                    if helped {
+                    if helped || gather.defer_removal() {
                         continue;
                     }
                     let since = *waited.get_or_insert_with(Instant::now);

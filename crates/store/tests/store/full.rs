@@ -291,3 +291,90 @@ fn fault_a_copy_that_meets_a_full_disk_leaves_nothing() {
     assert!(refused > 5, "{refused}");
     assert!(exists(&disk.0, "copy"));
 }
+
+/// The room of the reserve is less than what it takes to remove all these rows in one transaction: one on each page.
+#[test]
+fn fault_a_purge_that_is_larger_than_the_reserve_is_stored_and_its_rows_go_one_by_one() {
+    use job::{JobId, Source};
+    use store::JobWrite;
+    let Some(disk) = Small::new(24 << 10) else {
+        return;
+    };
+    let mut world = World::open(&disk.0);
+    let jobs: u64 = 8000;
+    for first in (1..=jobs).step_by(500) {
+        let mut batch = Batch::default();
+        for id in first..first + 500 {
+            world.submit(id, 1000, 0, &mut batch);
+            if let Some(JobWrite::Insert { key, .. }) = batch.jobs.last_mut()
+                && id == 8
+            {
+                *key = Some("nightly".into());
+            }
+            world.clean(id, 3, &mut batch);
+        }
+        world.store(batch);
+    }
+    // Somebody reads all the while, so that the WAL does not begin anew.
+    let file = disk.0.join(FILE_NAME);
+    let holder = rusqlite::Connection::open(&file).unwrap();
+    holder
+        .execute_batch("BEGIN; SELECT count(*) FROM job")
+        .unwrap();
+    disk.fill();
+    let named: Vec<u64> = (1..=jobs).filter(|id| id % 8 == 0).collect();
+    let purge = format!(r#"{{"timestamp":1.5,"name":"purge","context":{{"jobs":{named:?}}}}}"#);
+    let mut batch = Batch::default();
+    batch.entries.push(world.entry(Source::System, 1, &purge));
+    batch
+        .jobs
+        .extend(named.iter().map(|id| JobWrite::Delete { id: JobId(*id) }));
+    // In the same transaction somebody uses the key of one of them.
+    world.submit(jobs + 1, 1000, 0, &mut batch);
+    if let Some(JobWrite::Insert { key, .. }) = batch.jobs.last_mut() {
+        *key = Some("nightly".into());
+    }
+    world.give(batch);
+    let mut was_full = false;
+    loop {
+        match world.next() {
+            Event::Durable { seq, .. } if seq == world.seq => break,
+            Event::Durable { .. } => {}
+            Event::NoSpace(true) => was_full = true,
+            other => panic!("met {other:?}"),
+        }
+    }
+    assert!(was_full);
+    let left = |world: &World| {
+        let reader = world.reader();
+        let owners = reader.owners(None, 10_000).unwrap();
+        assert_eq!(owners.len() as u64, jobs - jobs / 8 + 1);
+        assert!(owners.iter().all(|(_, id)| id.0 % 8 != 0 || id.0 > jobs));
+        let (id, _) = reader.by_key(1000, "nightly").unwrap().unwrap();
+        assert_eq!(id, JobId(jobs + 1));
+    };
+    let counts = || {
+        let db = rusqlite::Connection::open(&file).unwrap();
+        let ask = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        (
+            ask("SELECT count(*) FROM job"),
+            ask("SELECT count(*) FROM meta WHERE key LIKE 'store.gone.%'"),
+        )
+    };
+    left(&world);
+    assert!(
+        counts().1 > 500,
+        "their rows are there still: {:?}",
+        counts()
+    );
+    drop(holder);
+    disk.free();
+    while world.next() != Event::NoSpace(false) {}
+    left(&world);
+    world.writer.close().unwrap();
+    // What was left at the end goes at the next start.
+    let world = World::open(&disk.0);
+    left(&world);
+    world.writer.close().unwrap();
+    assert_eq!(counts(), (7001, 0));
+}
