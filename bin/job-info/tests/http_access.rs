@@ -296,3 +296,30 @@ fn a_stream_ends_with_the_token_it_was_opened_with() {
         instance.stop().await;
     });
 }
+
+#[test]
+fn fault_what_cannot_be_written_is_tried_again_and_the_sockets_are_served_meanwhile() {
+    run(async {
+        let mut instance = Instance::new();
+        let mut broker = Broker::new(&instance);
+        // Neither file can be made while directories have their names.
+        let [http, token] = ["http", "http-token"].map(|name| instance.dir.path().join(name));
+        for path in [&http, &token] {
+            std::fs::create_dir(path).expect("a directory");
+        }
+        instance.start_with(|config| config.http = Some(options()));
+        broker.accept().await;
+        broker.play(&caught_up(0));
+        let tag = broker.ask("a", "job-info.ping", &json!({}));
+        broker.answer(tag).await;
+        for path in [&token, &http] {
+            std::fs::remove_dir(path).expect("removed");
+            // The pause is a second.
+            while !path.is_file() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+        assert_eq!(Web::of(&instance).get("/v1/jobs").await.text(), "[]");
+        instance.stop().await;
+    });
+}

@@ -59,11 +59,16 @@ pub(crate) fn reached(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// Writes the file, whole or not at all.
+/// Writes the file, whole or not at all. One that says so already is left: on a full disk it could not be written again.
 ///
 /// # Errors
 /// It cannot be written.
 pub(crate) fn publish(statedir: &Path, address: SocketAddr) -> io::Result<()> {
+    let path = statedir.join(ADDRESS_FILE);
+    let said = std::fs::read_to_string(&path).unwrap_or_default();
+    if said.trim().parse() == Ok(address) {
+        return Ok(());
+    }
     let made = statedir.join(format!("{ADDRESS_FILE}.{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new()
         .write(true)
@@ -71,9 +76,14 @@ pub(crate) fn publish(statedir: &Path, address: SocketAddr) -> io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&made)?;
-    writeln!(file, "{address}")?;
+    let written = writeln!(file, "{address}");
     drop(file);
-    std::fs::rename(&made, statedir.join(ADDRESS_FILE))
+    let written = written.and_then(|()| std::fs::rename(&made, path));
+    if written.is_err() {
+        // Of no use to anybody.
+        let _ = std::fs::remove_file(&made);
+    }
+    written
 }
 
 #[cfg(test)]

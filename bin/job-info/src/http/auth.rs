@@ -104,8 +104,12 @@ impl Secret {
             .create_new(true)
             .mode(0o600)
             .open(&made)?;
-        writeln!(file, "{token}")?;
+        let written = writeln!(file, "{token}");
         drop(file);
+        if written.is_err() {
+            fs::remove_file(&made)?;
+        }
+        written?;
         // Another job-info may be doing the same: one of the two files stays, and both read that one.
         let linked = fs::hard_link(&made, &path);
         fs::remove_file(&made)?;

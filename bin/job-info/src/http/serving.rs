@@ -14,8 +14,8 @@ use thiserror::Error;
 use super::{Door, Http, Instance, Options, server::END_WAIT};
 use crate::core::Info;
 
-/// The pause when the port is another's.
-const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between two attempts.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// An address that cannot be served; starting again does not help.
 #[derive(Debug, Error)]
@@ -55,62 +55,82 @@ impl Serving {
     /// When to try again; `None`: there is nothing to do.
     pub(crate) fn due(&self, holds: bool) -> Option<Instant> {
         let options = self.options?;
-        let may = holds || options.address.port() != 0;
-        (self.open.is_none() && may).then_some(self.due)
+        let owed = match &self.open {
+            Some(_) => holds && !self.published,
+            None => holds || options.address.port() != 0,
+        };
+        owed.then_some(self.due)
     }
 
-    /// Begins, if it is time; says where, if that is to be said by us.
+    /// Begins, if it is time; says where, if that is to be said by us. What may be mended (another has the port, the disk is full) is tried
+    /// again: the sockets are served meanwhile.
     ///
     /// # Errors
-    /// [`AddressError`], or the files cannot be written.
+    /// [`AddressError`].
     pub(crate) fn begin(
         &mut self,
         info: &mut Info,
         holds: bool,
         now: Instant,
-    ) -> anyhow::Result<()> {
-        if let (Some((http, _)), true, false) = (&self.open, holds, self.published) {
-            http.publish(&info.config.statedir)?;
-            self.published = true;
-        }
+    ) -> Result<(), AddressError> {
         let (Some(options), Some(due)) = (self.options, self.due(holds)) else {
             return Ok(());
         };
         if due > now {
             return Ok(());
         }
-        let listener = match Http::listen(&options, &info.config.statedir) {
-            Ok(listener) => listener,
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                if !self.warned {
-                    tracing::warn!(address = %options.address, "another program has this address: no HTTP until it is free");
-                    self.warned = true;
+        if self.open.is_none() {
+            let listener = match Http::listen(&options, &info.config.statedir) {
+                Ok(listener) => listener,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    let why = format!("{}: {error}", options.address);
+                    self.later(&why, now);
+                    return Ok(());
                 }
-                self.due = now + LISTEN_PAUSE;
-                return Ok(());
+                Err(error) => {
+                    let address = options.address;
+                    return Err(AddressError { address, error });
+                }
+            };
+            let instance = Instance {
+                statedir: &info.config.statedir,
+                socket: &info.config.socket,
+                owner: self.owner,
+                private: info.config.private,
+            };
+            match Http::start(listener, &options, instance) {
+                Ok((http, mut door, tokens)) => {
+                    info.http_tokens = Some(Box::new(tokens));
+                    info.projection.watch_changes(true);
+                    // How the list is: nothing may come for a while that would have it said.
+                    door.work(info);
+                    self.open = Some((http, door));
+                }
+                Err(error) => {
+                    self.later(&format!("{error:#}"), now);
+                    return Ok(());
+                }
             }
-            Err(error) => {
-                let address = options.address;
-                return Err(AddressError { address, error }.into());
-            }
-        };
-        let instance = Instance {
-            statedir: &info.config.statedir,
-            socket: &info.config.socket,
-            owner: self.owner,
-            private: info.config.private,
-        };
-        let (http, mut door, tokens) = Http::start(listener, &options, instance)?;
-        if holds {
-            http.publish(&info.config.statedir)?;
-            self.published = true;
         }
-        info.http_tokens = Some(Box::new(tokens));
-        info.projection.watch_changes(true);
-        // How the list is: nothing may come for a while that would have it said.
-        door.work(info);
-        self.open = Some((http, door));
+        if let (Some((http, _)), true) = (&self.open, holds) {
+            match http.publish(&info.config.statedir) {
+                Ok(()) => {
+                    self.published = true;
+                    self.warned = false;
+                }
+                Err(error) => self.later(&format!("{error:#}"), now),
+            }
+        }
         Ok(())
+    }
+
+    /// Tries again in a while; why is said once.
+    fn later(&mut self, why: &str, now: Instant) {
+        if !self.warned {
+            tracing::warn!(why, "HTTP is not served as it should be; it is tried again");
+            self.warned = true;
+        }
+        self.due = now + RETRY_PAUSE;
     }
 
     /// Ready when [`Serving::work`] has something to do.
@@ -124,7 +144,8 @@ impl Serving {
                 // Nobody asked it to. What it was is not known any more; begin again.
                 tracing::error!("HTTP ended by itself; it is begun again");
                 self.open = None;
-                self.due = Instant::now() + LISTEN_PAUSE;
+                self.published = false;
+                self.due = Instant::now() + RETRY_PAUSE;
             }
         }
     }
