@@ -45,7 +45,7 @@ impl Gone {
         self.0.count.store(ids.len(), Ordering::Release);
     }
 
-    /// Its row is removed.
+    /// Its row is removed, and nobody reads yet.
     pub(crate) fn remove(&self, id: i64) {
         let mut ids = self.0.ids.write().unwrap_or_else(PoisonError::into_inner);
         ids.remove(&id);

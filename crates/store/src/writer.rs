@@ -487,7 +487,7 @@ impl Run {
             match removal::remove_one(&mut self.db, id).map_err(failure) {
                 Ok(removed) => {
                     if removed {
-                        self.gone.remove(id);
+                        // It is passed over as long as this process lives: somebody may be reading from before.
                         self.freed = true;
                         // The blobs that went may be among those it knows.
                         self.blobs.rolled_back();
