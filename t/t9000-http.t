@@ -18,9 +18,10 @@ head_of () {
 
 # metric LINE: waits until the metrics hold this line
 metric () {
+	metric_until=$(($(date +%s) + 60))
 	until get /metrics | grep -q -x -F "$1"
 	do
-		:
+		test $(date +%s) -lt $metric_until || return 1
 	done
 }
 

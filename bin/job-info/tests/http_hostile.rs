@@ -179,7 +179,7 @@ fn two_thousand_connections_are_far_from_too_many() {
 #[test]
 fn a_client_that_does_not_read_is_dropped_and_others_are_served_meanwhile() {
     run(async {
-        let read_wait = Duration::from_millis(500);
+        let read_wait = Duration::from_millis(1500);
         let (mut instance, broker, mut feed, web) =
             serving(bounded(|bounds| bounds.read_wait = read_wait)).await;
         // A body larger than what the kernel takes: some megabytes.

@@ -253,28 +253,33 @@ impl Web {
 
     /// Waits until somebody serves here, and follows its journal.
     pub(crate) async fn ready(&self) {
-        loop {
-            if let Ok(stream) = TcpStream::connect(self.address).await {
-                let mut wire = Wire(BufReader::new(stream));
-                let ask = self.head("GET", "/healthz", "");
-                let sent = wire.0.get_mut().write_all(ask.as_bytes()).await;
-                if sent.is_ok() && wire.reply().await.is_some_and(|reply| reply.status == 200) {
-                    return;
-                }
+        let is_ready = async || {
+            let stream = TcpStream::connect(self.address).await.ok()?;
+            let mut wire = Wire(BufReader::new(stream));
+            let ask = self.head("GET", "/healthz", "");
+            wire.0.get_mut().write_all(ask.as_bytes()).await.ok()?;
+            wire.reply().await.filter(|reply| reply.status == 200)
+        };
+        let ready = async {
+            while is_ready().await.is_none() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        };
+        within("somebody who serves", ready).await;
     }
 
     /// Waits until a metric has a value.
     pub(crate) async fn metric(&self, line: &str) {
-        loop {
-            let text = self.get("/metrics").await;
-            if text.text().lines().any(|met| met == line) {
-                return;
+        let met = async {
+            loop {
+                let text = self.get("/metrics").await;
+                if text.text().lines().any(|met| met == line) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        };
+        within(line, met).await;
     }
 }
 
