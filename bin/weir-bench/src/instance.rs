@@ -28,7 +28,8 @@ impl Instance {
         let home = tempfile::Builder::new()
             .prefix("weir-bench-")
             .tempdir_in(&config.dir)?;
-        let dir = home.path().join("state");
+        // As the daemons are told it: their memory is looked for by it.
+        let dir = std::path::absolute(home.path())?.join("state");
         let weir = config.bin.join("weir");
         let log = std::fs::File::create(home.path().join("start.log"))?;
         let supervisor = Command::new(&weir)
