@@ -36,6 +36,7 @@ mod jobrow;
 mod lock;
 mod log;
 mod logsize;
+mod opening;
 mod reader;
 mod recover;
 mod removal;
@@ -56,6 +57,7 @@ pub use batch::{Batch, JobWrite};
 pub use check::{NAMED_MAX, Problem, Progress, Report, check};
 pub use ended::Ended;
 pub use error::{Corrupt, OpenError, ReadError};
+pub use opening::StoreOptions;
 pub use reader::{PAGE_BYTES_MAX, PAGE_ROWS_MAX, Reader, ReaderFactory};
 pub use recover::Recovered;
 pub use salvage::{SalvageError, Salvaged, salvage};
@@ -63,8 +65,7 @@ pub use stored::{CURSOR_START, Damage, FoundJob, JobsPage, LogPage, Scope, Store
 pub use tally::Tally;
 pub use traces::{JobDirs, MARK_NAME};
 pub use writer::{
-    Event, QUEUE_BATCHES_MAX, Rejected, Store, StoreOptions, TRANSACTION_ENTRIES_MAX, Unwritten,
-    Writer,
+    Event, QUEUE_BATCHES_MAX, Rejected, Store, TRANSACTION_ENTRIES_MAX, Unwritten, Writer,
 };
 
 /// Name of the database file inside a state directory.

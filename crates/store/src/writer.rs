@@ -12,34 +12,30 @@
 //! a commit, so that the answers resting on it do not wait for the copy into the main file.
 
 use std::fmt;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use job::{JobId, Seq};
+use job::Seq;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::apply::Gather;
-use crate::backup::is_copy;
 use crate::batch::Batch;
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpointer};
 use crate::error::{OpenError, is_full};
-use crate::examine::{Verdict, beside, examine};
+use crate::examine::beside;
 use crate::gone::Gone;
 use crate::lock::DirLock;
+use crate::opening::{INCREMENTAL, Opened, StoreOptions, WAL_PAGES_MAX, open_file, sync};
 use crate::reader::ReaderFactory;
-use crate::recover::{Doubts, Recovered, open_error, recover_doubted};
+use crate::recover::{Doubts, Recovered, open_error};
 use crate::removal;
 use crate::reserve::{self, Reserve};
 use crate::rows::id_to_sql;
-use crate::schema;
-use crate::tally::{self, Tally};
 use crate::traces::{Mark, Marker};
 use crate::wal;
 
@@ -51,14 +47,10 @@ pub const TRANSACTION_ENTRIES_MAX: usize = 8192;
 const ROOM_WAIT: Duration = Duration::from_millis(1500);
 /// How often is looked whether there is room again.
 const ROOM_PROBE: Duration = Duration::from_millis(250);
-/// WAL pages (4 KiB each) after which it is copied into the main file; fewer if the reserve is small, see [`Run::wal_pages_max`].
-const WAL_PAGES_MAX: i32 = 4096;
-/// And at least so many.
+/// Pages of the WAL after which it is copied at the earliest, see [`Run::wal_pages_max`].
 const WAL_PAGES_MIN: i32 = 16;
-/// … by the writer itself, should the thread that does it beside the commits not keep up.
+/// … after which the writer copies it itself, should the thread that does it beside the commits not keep up.
 const WAL_PAGES_LIMIT: i32 = 16 * WAL_PAGES_MAX;
-/// `auto_vacuum`: pages are moved when asked for.
-const INCREMENTAL: i64 = 2;
 /// Free pages that stay in the file for what comes next; more are given back to the file system.
 const FREE_PAGES_KEPT: i64 = 256;
 /// Pages given back in one transaction: a few milliseconds, so that a commit that comes meanwhile does not wait for long.
@@ -67,18 +59,6 @@ const GIVE_BACK_PAGES: i64 = 64;
 const GIVE_BACK_EVERY: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(200);
-const CACHE_KIB: i64 = 16 * 1024;
-
-/// How a store is opened.
-#[derive(Debug, Clone, Default)]
-pub struct StoreOptions {
-    /// The file may not grow past this many pages of 4 KiB; beyond, it is as if the disk were full. 0 = no limit.
-    pub pages_max: u32,
-    /// Files that are made only after a store is: while they are there, a store that is gone is not begun anew.
-    pub proofs: Vec<PathBuf>,
-    /// The newest job that left something outside of the store: a store that knows only older ones has lost its end.
-    pub told_jobid: Option<JobId>,
-}
 
 /// What the writer tells. The callback runs on the writer's thread: it must not wait for
 /// anything that waits for the writer, and what it calls should not block.
@@ -143,7 +123,12 @@ impl Store {
             told: options.told_jobid,
             mark: Mark::read(statedir),
         };
-        let (db, recovered, gone, later) = match open_file(&file, &options, &doubts) {
+        let Opened {
+            db,
+            recovered,
+            gone,
+            later,
+        } = match open_file(&file, &options, &doubts) {
             // What opening needs may be what the reserve is for.
             Err(OpenError::Full { .. }) if reserve.let_go() => open_file(&file, &options, &doubts)?,
             opened => opened?,
@@ -214,106 +199,6 @@ impl Store {
             recovered,
         ))
     }
-}
-
-/// Opens the file for writing; whatever is refused is refused before anything is changed.
-fn open_file(
-    file: &PathBuf,
-    options: &StoreOptions,
-    doubts: &Doubts,
-) -> Result<(Connection, Recovered, Gone, Vec<i64>), OpenError> {
-    let proofs = &options.proofs;
-    let told = |source: rusqlite::Error| open_error(file, source);
-    let verdict = examine(file)?;
-    if verdict == Verdict::Fresh {
-        let begun = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0);
-        if !begun && !proofs.is_empty() {
-            return Err(OpenError::Gone {
-                file: file.to_owned(),
-                proofs: proofs.to_vec(),
-            });
-        }
-        // SQLite gives its other files the mode of this one. It says what is wrong if it cannot be made.
-        let _ = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(file);
-    }
-    let mut db = Connection::open(file).map_err(told)?;
-    db.busy_timeout(Duration::from_secs(5)).map_err(told)?;
-    db.set_prepared_statement_cache_capacity(64);
-    if verdict == Verdict::Fresh {
-        // The journal that the file is made with must not come back after a power cut: its removal is synced, too.
-        db.pragma_update(None, "synchronous", "EXTRA")
-            .map_err(told)?;
-        give_space_back(&db).map_err(told)?;
-    }
-    db.pragma_update(None, "journal_mode", "WAL")
-        .map_err(told)?;
-    db.pragma_update(None, "journal_size_limit", WAL_PAGES_MAX * 4096)
-        .map_err(told)?;
-    db.pragma_update(None, "synchronous", "FULL")
-        .map_err(told)?;
-    db.pragma_update(None, "cache_size", -CACHE_KIB)
-        .map_err(told)?;
-    db.pragma_update(None, "foreign_keys", false)
-        .map_err(told)?;
-    let from = match verdict {
-        Verdict::Fresh => 0,
-        Verdict::Ours(version) => version,
-    };
-    schema::migrate(&mut db, from).map_err(told)?;
-    for difference in schema::differences(&db).map_err(told)? {
-        match difference {
-            schema::Difference::Missing(_)
-            | schema::Difference::Foreign {
-                interferes: true, ..
-            } => {
-                return Err(OpenError::Damaged {
-                    file: file.to_owned(),
-                    detail: difference.to_string(),
-                });
-            }
-            other => tracing::warn!(%other, "the store's schema is not as it was made"),
-        }
-    }
-    if is_copy(&db).map_err(told)? {
-        tracing::warn!(
-            "this store is a copy put in place: it gets a new epoch, and cursors of the old one are refused"
-        );
-    }
-    if verdict == Verdict::Fresh {
-        tally::set(&db, Some(Tally::default())).map_err(told)?;
-    }
-    let gone = Gone::default();
-    let later = removal::remove_gone(&mut db, &gone).map_err(told)?;
-    let recovered = recover_doubted(file, &db, doubts.clone())?;
-    Ok((db, recovered, gone, later))
-}
-
-/// What a process before wrote, and was killed before it synced it: whoever reads it is told that it is on disk.
-fn sync(file: &Path) -> std::io::Result<()> {
-    for ending in ["", "-wal"] {
-        match File::open(beside(file, ending)) {
-            Ok(file) => file.sync_all()?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// A file that can be made shorter; to be said before it has tables.
-fn give_space_back(db: &Connection) -> Result<(), rusqlite::Error> {
-    db.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
-    let is: i64 = db.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
-    if is != INCREMENTAL {
-        // Its first page was written by a start that was cut short.
-        db.execute_batch("VACUUM")?;
-    }
-    Ok(())
 }
 
 /// The writer's handle. Dropping it closes it, see [`Writer::close`].
