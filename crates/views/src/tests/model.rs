@@ -11,17 +11,21 @@ use super::world::{EPOCH, Page, World, ids, spec};
 use crate::{Limits, Views};
 
 /// A small generator of numbers, so that a seed is a history.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % sides
     }
 
-    fn of<T: Clone>(&mut self, list: &[T]) -> Option<T> {
+    pub(super) fn of<T: Clone>(&mut self, list: &[T]) -> Option<T> {
         let at = self.roll(list.len().max(1) as u64) as usize;
         list.get(at).cloned()
     }
@@ -37,7 +41,7 @@ const FILTERS: [&str; 7] = [
     "ParentID != \"\"",
 ];
 
-fn page(dice: &mut Dice, seq: u64) -> Page {
+pub(super) fn page(dice: &mut Dice, seq: u64) -> Page {
     let mut page = Page {
         per_page: i32::try_from(dice.roll(6)).expect("small"),
         reverse: dice.roll(3) == 0,
@@ -101,7 +105,7 @@ fn naive(world: &World, page: &Page) -> (Vec<u64>, Option<String>) {
 }
 
 /// The body from scratch.
-fn fresh(world: &World, page: &Page) -> Vec<u8> {
+pub(super) fn fresh(world: &World, page: &Page) -> Vec<u8> {
     let mut views = Views::new(Limits::default());
     let reply = views
         .ask(&world.projection, &page.ask(0), 1)
@@ -119,7 +123,7 @@ struct Model {
 }
 
 /// One random thing that happens to some job.
-fn happen(world: &mut World, dice: &mut Dice, next_id: &mut u64) -> Vec<String> {
+pub(super) fn happen(world: &mut World, dice: &mut Dice, next_id: &mut u64) -> Vec<String> {
     let jobs = world.projection.jobs();
     let of = |wanted: &dyn Fn(&info::Record) -> bool| -> Vec<u64> {
         let all = (1..=60).filter_map(|id| jobs.get(JobId(id)));
@@ -187,7 +191,7 @@ fn happen(world: &mut World, dice: &mut Dice, next_id: &mut u64) -> Vec<String> 
 
 fn run(seed: u64, steps: usize, limits: Limits) -> Model {
     let mut world = World::with(limits);
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = Dice::new(seed);
     let mut model = Model::default();
     let mut pages: Vec<Page> = Vec::new();
     let mut next_id = 0;
@@ -275,6 +279,26 @@ fn run(seed: u64, steps: usize, limits: Limits) -> Model {
                 }
             }
         }
+        // Someone leaves, or has waited long enough.
+        if let Some(token) = dice.of(&model.waiting.keys().copied().collect::<Vec<_>>())
+            && dice.roll(4) == 0
+        {
+            let (at, _) = model.waiting.remove(&token).expect("it waits");
+            if dice.roll(2) == 0 {
+                world.views.cancel(token);
+            } else {
+                let reply = world
+                    .views
+                    .expire(&world.projection, token)
+                    .expect("it waits");
+                let answer = reply.expect("an answer");
+                assert!(
+                    answer.body.to_vec() == bodies[at],
+                    "seed {seed} step {step}"
+                );
+            }
+        }
+        assert_eq!(world.views.stats().waiters, model.waiting.len());
         // Each page now and then: asked for, checked against the walk, waited for with an index new or old.
         for (at, page) in pages.iter().enumerate() {
             if dice.roll(3) == 0 {
@@ -333,7 +357,7 @@ fn run(seed: u64, steps: usize, limits: Limits) -> Model {
 }
 
 /// How many times as many seeds: `VIEWS_MODEL_TIMES`.
-fn more() -> u64 {
+pub(super) fn more() -> u64 {
     let times = std::env::var("VIEWS_MODEL_TIMES").ok();
     times.and_then(|text| text.parse().ok()).unwrap_or(1)
 }

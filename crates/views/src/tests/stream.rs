@@ -1,8 +1,13 @@
 //! The events of the stream.
 
-use serde_json::json;
+use std::collections::BTreeMap;
 
-use super::world::{Page, World, ids, json};
+use serde_json::{Value, json};
+
+use super::{
+    model::{self, Dice},
+    world::{EPOCH, Page, World, ids, json},
+};
 use crate::{Answer, Kind};
 
 fn event(world: &mut World, page: &Page, index: u64) -> Result<Answer, u64> {
@@ -112,4 +117,121 @@ fn watchers_of_one_page_share_one_event() {
         .collect();
     assert_eq!((replies.len(), keys.len()), (20, 1));
     assert_eq!(world.views.stats().rows_made, made + 1);
+}
+
+/// What a reader makes of the events.
+#[derive(Default)]
+struct Shown {
+    rows: BTreeMap<String, Value>,
+    order: Vec<String>,
+    index: u64,
+}
+
+impl Shown {
+    fn take(&mut self, answer: &Answer) {
+        let own = |row: &Value| row["Weir"]["ID"].as_str().expect("an ID").to_owned();
+        let names = |list: &Value| -> Vec<String> {
+            let list = list.as_array().expect("a list").iter();
+            list.map(|id| id.as_str().expect("an ID").to_owned())
+                .collect()
+        };
+        let body = json(answer);
+        let rows = body["rows"].as_array().expect("rows");
+        assert!(answer.index >= self.index);
+        self.index = answer.index;
+        if answer.kind == Kind::Whole {
+            self.rows.clear();
+            self.order = rows.iter().map(own).collect();
+        } else {
+            let removed = names(&body["removed"]);
+            self.order.retain(|id| !removed.contains(id));
+            self.rows.retain(|id, _| !removed.contains(id));
+            if let Some(order) = body.get("order") {
+                self.order = names(order);
+            }
+        }
+        for row in rows {
+            self.rows.insert(own(row), row.clone());
+        }
+    }
+
+    fn page(&self) -> Value {
+        self.order.iter().map(|id| self.rows[id].clone()).collect()
+    }
+}
+
+#[test]
+fn what_a_reader_makes_of_the_events_is_the_page() {
+    let (mut deltas, mut wholes) = (0, 0);
+    for seed in 200..200 + 8 * model::more() {
+        let mut world = World::new();
+        let mut dice = Dice::new(seed);
+        let mut next_id = 0;
+        let pages: Vec<Page> = (0..5).map(|_| model::page(&mut dice, 40)).collect();
+        // Quick readers, slow ones, and two of one page.
+        let mut readers: Vec<(usize, Shown, Option<u64>)> = (0..10)
+            .map(|reader| (reader % 5, Shown::default(), None))
+            .collect();
+        for step in 0..80 {
+            if dice.roll(20) == 0 {
+                world.rebuild(EPOCH);
+            } else {
+                let entries = model::happen(&mut world, &mut dice, &mut next_id);
+                world.play(&entries);
+            }
+            let replies: BTreeMap<u64, _> = world.ready().into_iter().collect();
+            for (at, shown, waits) in &mut readers {
+                let page = &pages[*at];
+                if let Some(token) = *waits {
+                    let Some(reply) = replies.get(&token) else {
+                        assert_eq!(
+                            shown.page(),
+                            page_now(&world, page),
+                            "{seed} {step} {page:?}"
+                        );
+                        continue;
+                    };
+                    shown.take(reply.as_ref().expect("an answer"));
+                    assert_eq!(
+                        shown.page(),
+                        page_now(&world, page),
+                        "{seed} {step} {page:?}"
+                    );
+                    *waits = None;
+                }
+                // Some do not ask again at once.
+                if dice.roll(3) == 0 {
+                    continue;
+                }
+                match world.ask(&page.event(shown.index)) {
+                    Err(token) => {
+                        assert_eq!(
+                            shown.page(),
+                            page_now(&world, page),
+                            "{seed} {step} {page:?}"
+                        );
+                        *waits = Some(token);
+                    }
+                    Ok(reply) => {
+                        let answer = reply.expect("an answer");
+                        match answer.kind {
+                            Kind::Delta => deltas += 1,
+                            Kind::Whole => wholes += 1,
+                        }
+                        shown.take(&answer);
+                        assert_eq!(
+                            shown.page(),
+                            page_now(&world, page),
+                            "{seed} {step} {page:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(deltas > 100 && wholes > 50, "{deltas} {wholes}");
+}
+
+fn page_now(world: &World, page: &Page) -> Value {
+    serde_json::from_slice(&model::fresh(world, page)).expect("JSON")
 }

@@ -22,6 +22,7 @@ pub(super) struct World {
     /// Every entry, for a rebuild; of purged jobs none.
     history: Vec<(Option<u64>, String)>,
     tokens: u64,
+    told: u64,
 }
 
 /// A query, in short.
@@ -138,6 +139,7 @@ impl World {
             eventlog: BTreeMap::new(),
             history: Vec::new(),
             tokens: 0,
+            told: 0,
         };
         world.projection.watch_changes(true);
         world.rebuild(EPOCH);
@@ -300,8 +302,14 @@ impl World {
             .expect("a batch");
     }
 
+    /// Up to where the views were told.
+    pub(super) fn views_told(&self) -> u64 {
+        self.told
+    }
+
     /// Tells the views what was folded.
     pub(super) fn tell(&mut self) {
+        self.told = self.projection.applied();
         let changes = self.projection.take_changes();
         self.views.changed(&self.projection, &changes);
     }

@@ -1,9 +1,12 @@
 //! Who waits for what, and which change wakes whom.
 
+mod draw;
 mod fold;
 mod group;
+mod hold;
 mod log;
 pub(crate) mod page;
+mod settle;
 mod view;
 mod views;
 
