@@ -215,6 +215,10 @@ impl Engine {
 
     /// Something about its nodes, now and then: the engine says it, and goes on as if nothing were.
     fn tell_of_node(&mut self, dice: f64) {
+        // Jobs are begun again before it has told which nodes there are.
+        if !self.is_ready() {
+            return;
+        }
         let name = match dice {
             dice if dice < 0.05 => "drain",
             dice if dice < 0.10 => "undrain",
