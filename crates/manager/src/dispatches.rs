@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  dispatch ─▶ checked against the parent's rules ─▶ waits ─▶ ReadJ ─ the store ─▶ JRead ─▶ child's jobspec and J ─▶ admitted, or under its key
-//!                                                 └─ parent's J is at hand ──────────────────▶┘
+//!                                  ▲              └─ parent's J is at hand ──────────────────▶┘
+//!                                  └── more wait than are made at once ────────────── JRead ─┘
 //! ```
 //! The `J` of a few parents is kept as it was parsed; a parent's never changes. With no room on the disk who waits is refused.
 
@@ -18,6 +19,11 @@ use crate::input::Token;
 pub(crate) const WAITING_MAX: usize = 1 << 16;
 /// Bytes of theirs.
 pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
+/// So many children are made of one answer of the store, and of so many bytes of their parent; who is left waits for another. Before the store
+/// is asked again, what was made is on the disk.
+pub(crate) const MADE_MAX: usize = 256;
+/// See [`MADE_MAX`].
+pub(crate) const MADE_BYTES_MAX: usize = 16 << 20;
 /// The `J` of so many parents is kept …
 const TEMPLATES_MAX: usize = 16;
 /// … if it has no more bytes than this.
@@ -28,6 +34,8 @@ const TEMPLATE_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Dispatching {
     /// Whom to answer; none if nobody wants to hear of it.
     pub(crate) token: Option<Token>,
+    /// Of the parent.
+    pub(crate) userid: u32,
     pub(crate) meta: Map<String, Value>,
     /// Base64.
     pub(crate) payload: Option<String>,

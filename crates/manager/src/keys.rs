@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
-use job::{JobFlags, Urgency};
+use job::jobspec::Dispatch;
+use job::{JobFlags, JobId, Jobspec, Urgency};
 use protocol::job_ingest::{KEY_BYTES_MAX, SubmitResponse};
 use serde_json::Value;
 use wire::errno;
@@ -45,9 +46,51 @@ pub(crate) struct Submission {
     pub(crate) jobspec: Bytes,
     /// It never runs: others are dispatched from it.
     pub(crate) parameterized: bool,
+    /// A dispatch from a job that has ended: it makes none, but is told of the child that its key made before.
+    pub(crate) ended: Option<Box<Ended>>,
+}
+
+/// A dispatch from a job that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) parent: JobId,
+    pub(crate) dispatch: Dispatch,
+    /// Of the request.
+    pub(crate) bytes: usize,
+    /// What is said if there is no such child.
+    pub(crate) refusal: Refusal,
+}
+
+impl Ended {
+    /// Whether this is the job that the same dispatch made.
+    fn is_child(&self, jobspec: &[u8]) -> bool {
+        let weir = Jobspec::parse(jobspec).ok().and_then(|all| all.weir);
+        let sorted = |dispatch: &Dispatch| {
+            let mut meta = dispatch.meta.clone();
+            meta.sort_unstable();
+            (meta, dispatch.payload.clone())
+        };
+        weir.is_some_and(|weir| {
+            weir.parent == Some(self.parent)
+                && weir.dispatch.as_ref().map(sorted) == Some(sorted(&self.dispatch))
+        })
+    }
 }
 
 impl Submission {
+    /// One that makes no job.
+    pub(crate) fn of_ended(token: Option<Token>, ended: Ended) -> Submission {
+        Submission {
+            token,
+            urgency: Urgency::DEFAULT,
+            flags: JobFlags::default(),
+            j: Bytes::new(),
+            jobspec: Bytes::new(),
+            parameterized: false,
+            ended: Some(Box::new(ended)),
+        }
+    }
+
     pub(crate) fn new(
         call: &Call,
         urgency: Urgency,
@@ -61,11 +104,21 @@ impl Submission {
             j: ingested.j,
             jobspec: ingested.jobspec,
             parameterized: ingested.parameterized,
+            ended: None,
         }
     }
 
     fn bytes(&self) -> usize {
-        self.j.len() + self.jobspec.len()
+        let asked = self.ended.as_ref().map_or(0, |ended| ended.bytes);
+        self.j.len() + self.jobspec.len() + asked
+    }
+
+    /// Whether this would make a job of that jobspec.
+    fn is_of(&self, jobspec: &[u8]) -> bool {
+        match &self.ended {
+            Some(ended) => ended.is_child(jobspec),
+            None => same(jobspec, &self.jobspec),
+        }
     }
 }
 
@@ -101,10 +154,7 @@ impl Manager {
                 ),
             ));
         }
-        // A key that has its job is answered whatever the queue and the disk are like, unless it would have to wait for room.
-        if self.no_space.is_none() || self.pending.newest_durable() < self.seq {
-            self.may_change()?;
-        }
+        self.may_ask_for_key()?;
         let keys = &mut self.keys;
         if keys.waiting >= WAITING_MAX || keys.bytes >= WAITING_BYTES_MAX {
             return Err(Refusal::new(
@@ -127,6 +177,16 @@ impl Manager {
             }
         }
         Ok(Answer::Later)
+    }
+
+    /// A key that has its job is answered whatever the queue and the disk are like, unless it would have to wait for room.
+    /// # Errors
+    /// What [`Manager::may_change`] says.
+    pub(crate) fn may_ask_for_key(&self) -> Result<(), Refusal> {
+        if self.no_space.is_none() || self.pending.newest_durable() < self.seq {
+            self.may_change()?;
+        }
+        Ok(())
     }
 
     /// What the store said of some keys.
@@ -165,6 +225,9 @@ impl Manager {
     ) -> Result<SubmitResponse, Refusal> {
         match found {
             KeyFound::None => {
+                if let Some(ended) = submission.ended {
+                    return Err(ended.refusal);
+                }
                 self.may_submit()?;
                 let jobspec = submission.jobspec.clone();
                 let answer = self.admit(key.userid, submission, Some(&key.text))?;
@@ -174,13 +237,11 @@ impl Manager {
                 };
                 Ok(answer)
             }
-            KeyFound::Job { id, jobspec } if same(jobspec, &submission.jobspec) => {
-                Ok(SubmitResponse {
-                    id: *id,
-                    seq: self.seq.0,
-                    known: true,
-                })
-            }
+            KeyFound::Job { id, jobspec } if submission.is_of(jobspec) => Ok(SubmitResponse {
+                id: *id,
+                seq: self.seq.0,
+                known: true,
+            }),
             KeyFound::Job { id, .. } => Err(Refusal::new(
                 errno::EEXIST,
                 format!(

@@ -57,6 +57,13 @@ impl Known {
         self.all.binary_search(&id).is_ok()
     }
 
+    /// Whose job it is, if there was such a job.
+    pub(crate) fn user_of(&self, id: JobId) -> Option<u32> {
+        let mut users = self.by_user.iter();
+        let found = users.find(|(_, ids)| ids.binary_search(&id).is_ok());
+        found.map(|(userid, _)| *userid)
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.all.len()

@@ -3,7 +3,6 @@
 //! The child is its parent's user's; its jobspec is the parent's, `parameterized` taken out, `parent` and `dispatch` put in; its environment the
 //! parent's and a variable for each meta value.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use job::jobspec::{
-    META_KEYS_MAX, META_VALUES_BYTES_MAX, PAYLOAD_BYTES_MAX, Parameterized, Payload, is_meta_key,
-    meta_variables,
+    Dispatch, META_KEYS_MAX, META_VALUES_BYTES_MAX, PAYLOAD_BYTES_MAX, Parameterized, Payload,
+    is_meta_key, meta_variables,
 };
 use job::{JobFlags, JobId, Jobspec, State};
 use protocol::dispatch::DispatchRequest;
@@ -21,9 +20,9 @@ use wire::errno;
 
 use crate::action::{Action, Refusal};
 use crate::decide::{Answer, amount, parse};
-use crate::dispatches::{Dispatching, Template};
+use crate::dispatches::{Dispatching, MADE_BYTES_MAX, MADE_MAX, Template};
 use crate::input::Call;
-use crate::keys::Submission;
+use crate::keys::{Ended, Submission};
 use crate::manager::Manager;
 use crate::no_space::WithoutRoom;
 use crate::unwrap::{unwrap_j, wrap_j};
@@ -39,22 +38,38 @@ impl Manager {
     pub(crate) fn dispatch(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: DispatchRequest<'_> = parse(call)?;
         let parent = request.id;
-        let rules = self.rules_of(parent, Some(call))?;
         let meta = request.meta.unwrap_or_default();
+        let dispatching = |userid: u32, meta| Dispatching {
+            token: (!call.noresponse).then_some(call.token),
+            userid,
+            meta,
+            payload: request.payload.as_deref().map(str::to_owned),
+            key: request.key.as_deref().map(str::to_owned),
+            bytes: call.payload.as_ref().map_or(0, Bytes::len),
+        };
+        let rules = match self.rules_of(parent, Some(call)) {
+            Ok(rules) => rules,
+            Err(refusal) => {
+                let userid = request.key.as_ref().and(self.known.user_of(parent));
+                let userid = userid.filter(|userid| call.cred.may_act_for(*userid));
+                return match userid {
+                    Some(userid) if !self.jobs.contains_key(&parent) => {
+                        self.dispatched_before(parent, dispatching(userid, meta), refusal)
+                    }
+                    _ => Err(refusal),
+                };
+            }
+        };
         check_meta(&rules, &meta)?;
         check_payload(rules.payload, request.payload.as_deref())?;
         if request.key.is_none() {
             self.may_submit()?;
         } else {
-            self.may_change()?;
+            self.may_ask_for_key()?;
         }
-        let dispatching = Dispatching {
-            token: (!call.noresponse).then_some(call.token),
-            meta,
-            payload: request.payload.map(Cow::into_owned),
-            key: request.key.map(Cow::into_owned),
-            bytes: call.payload.as_ref().map_or(0, Bytes::len),
-        };
+        let record = self.jobs.get(&parent);
+        let userid = record.map_or(call.cred.userid, |record| record.job.userid);
+        let dispatching = dispatching(userid, meta);
         if let Some(template) = self.dispatches.template(parent) {
             return self.dispatch_from(parent, &template, dispatching);
         }
@@ -121,12 +136,24 @@ impl Manager {
                 Refusal::new(errno::EIO, text)
             })?;
             self.dispatches.keep(parent, &template, bytes);
-            Ok(template)
+            Ok((template, bytes))
         });
-        for dispatching in waiting {
+        let most = template.as_ref().map_or(usize::MAX, |(_, bytes)| {
+            MADE_MAX.min(MADE_BYTES_MAX / bytes.max(&1)).max(1)
+        });
+        for (made, dispatching) in waiting.into_iter().enumerate() {
+            if made >= most {
+                if self.dispatches.wait(parent, dispatching) {
+                    self.effect(Action::ReadJ(parent));
+                }
+                continue;
+            }
             let token = dispatching.token;
             let decided = match &template {
-                Ok(template) => self.dispatch_from(parent, template, dispatching),
+                Ok((template, _)) => self.dispatch_from(parent, template, dispatching),
+                Err(refusal) if dispatching.key.is_some() && !self.jobs.contains_key(&parent) => {
+                    self.dispatched_before(parent, dispatching, refusal.clone())
+                }
                 Err(refusal) => Err(refusal.clone()),
             };
             let (Some(token), false) = (token, matches!(decided, Ok(Answer::Later))) else {
@@ -181,6 +208,7 @@ impl Manager {
             j: Bytes::from(wrap_j(template.userid, &child)),
             jobspec: Bytes::copy_from_slice(&stripped),
             parameterized: false,
+            ended: None,
         };
         match key {
             Some(key) => self.submit_under_key(template.userid, &key, submission),
@@ -190,6 +218,39 @@ impl Manager {
                 Ok(Answer::Json(json(&answer)))
             }
         }
+    }
+
+    /// A dispatch under a key from a job that has ended: its answer may have been lost. If the key made the child, that is said; `refusal` if not.
+    fn dispatched_before(
+        &mut self,
+        parent: JobId,
+        dispatching: Dispatching,
+        refusal: Refusal,
+    ) -> Result<Answer, Refusal> {
+        let texts = dispatching
+            .meta
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => Some((key, text)),
+                _ => None,
+            });
+        let payload = dispatching.payload.map(|text| STANDARD.decode(text).ok());
+        let (Some(meta), Some(key), None | Some(Some(_))) =
+            (texts.collect(), dispatching.key, &payload)
+        else {
+            return Err(refusal);
+        };
+        let ended = Ended {
+            parent,
+            dispatch: Dispatch {
+                meta,
+                payload: payload.flatten(),
+            },
+            bytes: dispatching.bytes,
+            refusal,
+        };
+        let submission = Submission::of_ended(dispatching.token, ended);
+        self.submit_under_key(dispatching.userid, &key, submission)
     }
 
     /// The disk has no room: nobody waits for it to hear that.
