@@ -11,7 +11,8 @@ use crate::set_aside::SetAside;
 use std::path::Path;
 use store::{Reader, Recovered, Tally};
 
-/// Compares what was met with what there should be. True: jobs were put right in the store, and all is to be restored anew.
+/// Compares what was met with what there should be. True: jobs that were restored are put right in the store, or set aside: all is to be
+/// restored anew.
 /// # Errors
 /// The store cannot be read, or too much of it is gone.
 pub(crate) fn look(
@@ -59,10 +60,11 @@ pub(crate) fn look(
     for id in &repaired {
         tracing::warn!(job = %id, id = id.0, "the newest entries of this job were gone from its eventlog: put back from the log");
     }
-    let mut left = 0;
+    let (mut left, mut is_restored) = (0, !repaired.is_empty());
     for one in &amiss {
         if let Some(id) = one.damage.job.filter(|id| !repaired.contains(id)) {
             left += 1;
+            is_restored |= matches!(one.damage.what, store::Corrupt::Short { .. });
             if set_aside.add(id, Some(one.userid), &one.damage.what) {
                 continue;
             }
@@ -81,5 +83,5 @@ pub(crate) fn look(
             tracing::warn!(%error, "the next start looks through the log once more");
         }
     }
-    Ok(!repaired.is_empty())
+    Ok(is_restored)
 }

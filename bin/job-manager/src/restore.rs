@@ -22,7 +22,7 @@ pub(crate) struct Met {
     pub(crate) entries: u64,
 }
 
-/// Takes up all that is stored.
+/// Takes up all that is stored, but for what is set aside.
 /// # Errors
 /// The store cannot be read, or too much of it.
 pub(crate) fn jobs(
@@ -108,6 +108,9 @@ fn restore(
         }
         for stored in page.jobs {
             met.entries += stored.eventlog.len() as u64;
+            if set_aside.contains(stored.id) {
+                continue;
+            }
             let events: Result<Vec<Event>, String> = stored
                 .eventlog
                 .iter()

@@ -181,3 +181,46 @@ async fn fault_a_job_that_was_purged_while_its_page_is_broken_is_not_back_after_
     }
     world.stop().await;
 }
+
+#[tokio::test]
+async fn fault_a_job_that_cannot_be_put_back_whole_is_set_aside_and_not_run_as_it_was() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let (held, _) = submit(&client).await;
+    let (other, _) = submit(&client).await;
+    for urgency in [0, 3, 0] {
+        let hold = json!({"id": held, "urgency": urgency});
+        ok(&client, "job-manager.urgency", hold).await;
+    }
+    let (dir, config) = world.stop().await;
+    // The log has lost the first of these changes, the archive all of them.
+    sql(
+        &config.statedir,
+        &format!(
+            "DELETE FROM tail; DELETE FROM log WHERE lines LIKE '% {held} 5 {} %'",
+            crate::world::own_uid()
+        ),
+    );
+    let mut world = World::open(dir, config).await;
+    for _ in 0..2 {
+        let client = world.client().await;
+        assert_eq!(set_aside(&client).await, json!([held]));
+        let asked = json!({"id": held, "keys": ["jobspec"]});
+        let (errnum, text) = refused(&client, "job-manager.lookup", asked).await;
+        let why = "its eventlog ends with entry 4, the log has 10 of its entries";
+        assert!(errnum == 5 && text.contains(why), "{text}");
+        let list = ok(&client, "job-manager.list", json!({"max_entries": 0})).await;
+        let jobs = list["jobs"].as_array().unwrap();
+        assert!(jobs.iter().all(|job| job["id"] == other), "{list}");
+        world = world.restart().await;
+    }
+    let mut engine = Engine::new(&world, 8).await;
+    engine.run(other).await;
+    assert!(
+        engine.log.iter().all(|(_, id)| *id != held),
+        "{:?}",
+        engine.log
+    );
+    drop(engine);
+    world.stop().await;
+}
