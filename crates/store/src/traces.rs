@@ -65,7 +65,11 @@ impl Mark {
     /// The mark in this state directory; none if it does not check.
     pub(crate) fn read(statedir: &Path) -> Option<Self> {
         let mut line = Vec::new();
-        File::open(statedir.join(MARK_NAME))
+        let path = statedir.join(MARK_NAME);
+        if !is_file_or_none(&path) {
+            return None;
+        }
+        File::open(path)
             .ok()?
             .take(MARK_LEN as u64)
             .read_to_end(&mut line)
@@ -99,12 +103,16 @@ impl Marker {
     /// The mark of a store that is as far as this.
     pub(crate) fn begin(statedir: &Path, mark: Mark) -> Self {
         let path = statedir.join(MARK_NAME);
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path);
+        let file = if is_file_or_none(&path) {
+            File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)
+        } else {
+            Err(std::io::Error::other("it is no file"))
+        };
         let mut this = Self {
             path,
             file: None,
@@ -148,6 +156,11 @@ impl Marker {
     }
 }
 
+/// What is there may be a pipe, which would be waited for.
+fn is_file_or_none(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |metadata| metadata.is_file())
+}
+
 /// FNV-1a: against bytes that were not written together, not against anybody.
 fn checksum(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
@@ -184,6 +197,25 @@ mod tests {
             std::fs::write(&path, &whole[..at.min(40)]).unwrap();
             assert_eq!(Mark::read(dir.path()), None);
         }
+    }
+
+    #[test]
+    fn fault_what_is_no_file_in_the_place_of_the_mark_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(MARK_NAME);
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        if !made.is_ok_and(|status| status.success()) {
+            return;
+        }
+        assert_eq!(Mark::read(dir.path()), None);
+        let mark = Mark {
+            epoch: String::new(),
+            seq: Seq(1),
+            max_jobid: JobId(1),
+        };
+        let mut marker = Marker::begin(dir.path(), mark);
+        marker.set(Seq(2), None);
+        assert!(marker.file.is_none());
     }
 
     #[test]

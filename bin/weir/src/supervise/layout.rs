@@ -10,11 +10,12 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 /// Files, each opened by some process of the instance.
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "supervisor",
     "lock",
     "key",
     "reserve",
+    "durable",
     "store.sqlite",
     "store.sqlite-wal",
     "store.sqlite-shm",
