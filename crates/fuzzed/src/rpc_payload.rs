@@ -532,6 +532,8 @@ fn every_type(payload: &[u8]) {
         job_manager::UrgencyResponse,
         job_manager::PriorityRequest,
         job_manager::PriorityResponse,
+        job_manager::PrioritizeRequest,
+        job_manager::PrioritizeResponse,
         job_manager::RaiseRequest<'_>,
         job_manager::RaiseallRequest<'_>,
         job_manager::AllResponse,

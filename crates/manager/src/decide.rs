@@ -7,6 +7,7 @@ mod history;
 mod kill;
 mod list;
 pub(crate) mod memo;
+mod prioritize;
 mod purge;
 mod queue;
 mod raise;
@@ -85,7 +86,7 @@ fn is_greeting(method: Method) -> bool {
 fn is_for_many(method: Method) -> bool {
     matches!(
         method,
-        Method::Raiseall | Method::Killall | Method::Priority
+        Method::Raiseall | Method::Killall | Method::Priority | Method::Prioritize
     )
 }
 
@@ -170,6 +171,7 @@ impl Manager {
             Method::IngestGetinfo => self.ingest_getinfo(),
             Method::Urgency => self.urgency(call),
             Method::Priority => self.priorities(call),
+            Method::Prioritize => self.prioritize(call),
             Method::Raise => self.raise(call),
             Method::Raiseall => self.raiseall(call),
             Method::Kill => self.kill(call),

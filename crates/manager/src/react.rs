@@ -91,7 +91,7 @@ impl Manager {
     }
 
     /// Puts a job where its state says. An offered job whose priority changed is taken back, to be offered anew.
-    fn place(&mut self, id: JobId) {
+    pub(crate) fn place(&mut self, id: JobId) {
         let Some(record) = self.jobs.get_mut(&id) else {
             return;
         };

@@ -692,6 +692,7 @@ scripts! {
     submit_refusals
     urgency_refusals
     a02_urgency_of_a_running_job
+    prioritize
     priority_of_many
     limited_mode
     late_grant

@@ -1,9 +1,10 @@
 //! `job-manager.*`: urgency, priority, raise, kill, list, wait, queues, look-up and the native journal.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use job::JobId;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{Deserializer, Error as _, SeqAccess, Unexpected, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -113,6 +114,145 @@ impl<'de> Deserialize<'de> for PriorityResult {
                 text: text.into(),
             },
         })
+    }
+}
+
+/// `prioritize` (weir, owner): `{jobs:[[id,priority|"default"]…]}`; an id may repeat up to 16 times, order counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrioritizeRequest {
+    /// Ids and what their priority is to be.
+    pub jobs: Vec<(JobId, PriorityAim)>,
+}
+
+/// What a priority is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriorityAim {
+    /// This, until the next change of the urgency.
+    Absolute(u32),
+    /// `"default"`: what follows from the urgency.
+    Default,
+    /// A number that is no priority. It refuses its pair, not the request.
+    Wrong,
+}
+
+impl Serialize for PriorityAim {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            PriorityAim::Absolute(priority) => to.serialize_u32(*priority),
+            PriorityAim::Default => to.serialize_str("default"),
+            PriorityAim::Wrong => to.serialize_i64(-1),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PriorityAim {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = PriorityAim;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a priority, 0 to 4294967295, or \"default\"")
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<PriorityAim, E> {
+                Ok(u32::try_from(value).map_or(PriorityAim::Wrong, PriorityAim::Absolute))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<PriorityAim, E> {
+                Ok(PriorityAim::Wrong) // serde_json gives what is not negative to visit_u64
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<PriorityAim, E> {
+                Ok(PriorityAim::Wrong)
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<PriorityAim, E> {
+                if text == "default" {
+                    Ok(PriorityAim::Default)
+                } else {
+                    Err(E::invalid_value(Unexpected::Str(text), &self))
+                }
+            }
+        }
+        from.deserialize_any(Reader)
+    }
+}
+
+/// `{seq:I, results:[…]}`, in the order of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrioritizeResponse {
+    /// The entry this answer rests on.
+    pub seq: u64,
+    /// One per pair.
+    pub results: Vec<PrioritizeResult>,
+}
+
+/// `[id, old_priority]` or `[id, errnum, "text"]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrioritizeResult {
+    /// It is as asked.
+    Changed {
+        /// The job.
+        id: JobId,
+        /// What it was before.
+        old_priority: u32,
+    },
+    /// Not done.
+    Refused {
+        /// The job.
+        id: JobId,
+        /// Why, as a number.
+        errnum: u32,
+        /// Why.
+        text: Cow<'static, str>,
+    },
+}
+
+impl Serialize for PrioritizeResult {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            PrioritizeResult::Changed { id, old_priority } => (id, old_priority).serialize(to),
+            PrioritizeResult::Refused { id, errnum, text } => (id, errnum, text).serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PrioritizeResult {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // By hand: there may be a million of them, and an untagged enum would keep each aside first.
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = PrioritizeResult;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("[id, old_priority] or [id, errnum, text]")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut row: A,
+            ) -> Result<PrioritizeResult, A::Error> {
+                let id = row
+                    .next_element()?
+                    .ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                let number = row
+                    .next_element()?
+                    .ok_or_else(|| A::Error::invalid_length(1, &self))?;
+                Ok(match row.next_element::<String>()? {
+                    None => PrioritizeResult::Changed {
+                        id,
+                        old_priority: number,
+                    },
+                    Some(text) => PrioritizeResult::Refused {
+                        id,
+                        errnum: number,
+                        text: text.into(),
+                    },
+                })
+            }
+        }
+        from.deserialize_seq(Reader)
     }
 }
 
@@ -485,6 +625,51 @@ mod tests {
             ]
         );
         assert_eq!(serde_json::to_string(&parsed).unwrap(), text);
+    }
+
+    #[test]
+    fn a_prioritize_pair_has_a_number_or_default_and_its_result_is_a_pair_or_a_triple() {
+        let text = r#"{"jobs":[[5,4294967295],[6,"default"],[7,4294967296],[8,-1],[9,1.5]]}"#;
+        let parsed: PrioritizeRequest = serde_json::from_str(text).unwrap();
+        let aims: Vec<PriorityAim> = parsed.jobs.iter().map(|(_, aim)| *aim).collect();
+        let wrong = PriorityAim::Wrong;
+        assert_eq!(
+            aims,
+            [
+                PriorityAim::Absolute(u32::MAX),
+                PriorityAim::Default,
+                wrong,
+                wrong,
+                wrong
+            ]
+        );
+        for bad in [
+            r#"{"jobs":[[5,"high"]]}"#,
+            r#"{"jobs":[[5,null]]}"#,
+            r#"{"jobs":[[5]]}"#,
+            r#"{"jobs":[[-2,5]]}"#,
+        ] {
+            assert!(
+                serde_json::from_str::<PrioritizeRequest>(bad).is_err(),
+                "{bad}"
+            );
+        }
+        let text = r#"{"seq":7,"results":[[5,4294967295],[6,22,"unknown job"]]}"#;
+        let parsed: PrioritizeResponse = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            parsed.results[0],
+            PrioritizeResult::Changed {
+                id: JobId(5),
+                old_priority: u32::MAX
+            }
+        );
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), text);
+        for bad in [r#"[5]"#, r#"[5,1,"x",2]"#, r#"[5,-1]"#] {
+            assert!(
+                serde_json::from_str::<PrioritizeResult>(bad).is_err(),
+                "{bad}"
+            );
+        }
     }
 
     #[test]

@@ -253,6 +253,72 @@ async fn invariant_6_one_bulk_request_is_one_commit_one_batch_each_and_one_reord
     assert_eq!(grown("journal", "batches"), 2, "one to each listener");
 }
 
+#[tokio::test]
+async fn invariant_6_one_prioritize_is_one_commit_one_batch_each_and_one_reorder_pass() {
+    const JOBS: usize = 500;
+    let world = World::new().await;
+    let client = world.client().await;
+    let jobs = submit_many(&client, JOBS).await;
+    let (first, second) = (world.client().await, world.client().await);
+    let mut taps = [
+        Tap::open(&first, json!({})).await,
+        Tap::open(&second, json!({"deny": ["submit"]})).await,
+    ];
+    for tap in &mut taps {
+        tap.backlog().await;
+    }
+    let before = stats(&client).await;
+    let mut pairs: Vec<Value> = jobs
+        .iter()
+        .zip(1000..)
+        .map(|((id, _), priority)| json!([id, priority]))
+        .collect();
+    pairs.push(json!([jobs[0].0, -1]));
+    pairs.push(json!([NOBODY, 20]));
+    let answer = ok(&client, "job-manager.prioritize", json!({"jobs": pairs})).await;
+    let results = answer["results"].as_array().unwrap();
+    assert_eq!(results.len(), JOBS + 2, "one a pair, in order");
+    assert_eq!(results[0], json!([jobs[0].0, 16]));
+    assert_eq!(results[JOBS][1], 22);
+    assert_eq!(results[JOBS + 1], json!([NOBODY, 22, "unknown job"]));
+    for tap in &mut taps {
+        let batch = tap.next().await;
+        let events = batch["events"].as_array().unwrap();
+        assert_eq!(
+            events.len(),
+            JOBS,
+            "all of it in one response, one event a job"
+        );
+        assert_eq!(batch["seq"], answer["seq"]);
+    }
+    let after = stats(&client).await;
+    let grown = |part: &str, key: &str| int(&after[part], key) - int(&before[part], key);
+    assert_eq!(grown("manager", "commits"), 1);
+    assert_eq!(grown("manager", "reorder_passes"), 1);
+    assert_eq!(grown("store", "commits"), 1);
+    assert_eq!(grown("store", "syncs"), 1);
+    assert_eq!(grown("journal", "commits"), 1);
+    assert_eq!(grown("journal", "batches"), 2, "one to each listener");
+
+    // What is that already costs nothing.
+    pairs.truncate(JOBS);
+    let again = ok(&client, "job-manager.prioritize", json!({"jobs": pairs})).await;
+    assert_eq!(again["seq"], answer["seq"]);
+    assert_eq!(
+        again["results"][JOBS - 1],
+        json!([jobs[JOBS - 1].0, 1000 + JOBS - 1])
+    );
+    let idle = stats(&client).await;
+    assert_eq!(
+        int(&idle["manager"], "commits"),
+        int(&after["manager"], "commits")
+    );
+    assert_eq!(
+        int(&idle["manager"], "reorder_passes"),
+        int(&after["manager"], "reorder_passes")
+    );
+}
+
 /// No timer delays a commit: one at a time is answered long before anything that gathers would.
 #[tokio::test]
 async fn invariant_6_a_commit_waits_for_no_timer() {

@@ -13,7 +13,7 @@ pub(crate) const NOTE_BYTES_MAX: usize = 4 << 10;
 pub(crate) const TYPE_BYTES_MAX: usize = 64;
 /// The texts of one request, once for every job of it, as JSON.
 pub(crate) const COPIES_BYTES_MAX: usize = 64 << 20;
-/// Pairs of one `priority`.
+/// Pairs of one `priority` or `prioritize`.
 pub(crate) const PAIRS_MAX: usize = 1 << 20;
 /// Of these, pairs of one job.
 pub(crate) const PAIRS_OF_JOB_MAX: usize = 16;
@@ -49,7 +49,7 @@ pub(crate) fn copies(jobs: usize, texts: [&str; 2]) -> Result<(), Refusal> {
 
 /// # Errors
 /// EINVAL: too many pairs, or too many of one job.
-pub(crate) fn pairs(jobs: &[(JobId, i64)]) -> Result<(), Refusal> {
+pub(crate) fn pairs<T>(jobs: &[(JobId, T)]) -> Result<(), Refusal> {
     if jobs.len() > PAIRS_MAX {
         let text = format!("{} pairs: expected at most {PAIRS_MAX}", jobs.len());
         return Err(Refusal::new(errno::EINVAL, text));
