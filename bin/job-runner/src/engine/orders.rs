@@ -6,8 +6,10 @@ use job::jobspec::{JobType, PerResource, Shell};
 use job::{JobId, Jobspec, R};
 use protocol::exec::StartRequest;
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use crate::order::{Order, Output, Pin, Stdin};
 use crate::paths;
@@ -67,59 +69,61 @@ pub struct Site {
     pub userid: u32,
 }
 
-#[derive(Deserialize)]
-struct Submitted<'a> {
-    #[serde(borrow, default)]
-    attributes: Option<Attributes<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Attributes<'a> {
-    #[serde(borrow, default)]
-    system: Option<System<'a>>,
-}
-
-#[derive(Deserialize)]
-struct System<'a> {
-    #[serde(borrow, default)]
-    environment: Option<&'a RawValue>,
-    #[serde(default)]
-    weir: Option<Weir>,
-}
-
-#[derive(Deserialize)]
-struct Weir {
-    #[serde(default)]
-    dispatch: Option<Dispatch>,
-}
-
-#[derive(Deserialize)]
-struct Dispatch {
-    #[serde(default)]
-    payload: Option<String>,
-}
-
-/// What only `J` has.
-#[derive(Default)]
-struct InJ {
-    /// The environment, as JSON text.
-    environment: Option<Box<RawValue>>,
-    /// What the job was dispatched with, base64.
-    payload: Option<String>,
-}
-
-fn in_j(j: &str) -> Result<InJ, OrderError> {
+/// The environment that was submitted, as JSON text: only `J` has it.
+fn environment_in(j: &str) -> Result<Option<Box<RawValue>>, OrderError> {
     let jobspec = j.split('.').nth(1).ok_or(OrderError::J)?;
     let jobspec = BASE64.decode(jobspec).map_err(|_| OrderError::J)?;
-    let submitted: Submitted<'_> = serde_json::from_slice(&jobspec).map_err(|_| OrderError::J)?;
-    let Some(system) = submitted.attributes.and_then(|it| it.system) else {
-        return Ok(InJ::default());
-    };
-    Ok(InJ {
-        environment: system.environment.map(RawValue::to_owned),
-        payload: system.weir.and_then(|it| it.dispatch?.payload),
-    })
+    let mut at: &RawValue = serde_json::from_slice(&jobspec).map_err(|_| OrderError::J)?;
+    for key in ["attributes", "system", "environment"] {
+        match member(at, key).map_err(|_| OrderError::J)? {
+            Some(found) => at = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at.to_owned()))
 }
+
+/// A member of an object, or of null, which has none. One that comes twice counts as its last, as everywhere.
+fn member<'a>(of: &'a RawValue, key: &str) -> Result<Option<&'a RawValue>, serde_json::Error> {
+    let found = Member(key).deserialize(&mut serde_json::Deserializer::from_str(of.get()))?;
+    Ok(found.filter(|found| found.get() != "null"))
+}
+
+struct Member<'k>(&'k str);
+
+impl<'de> DeserializeSeed<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut last = None;
+        while let Some(Key(key)) = map.next_key()? {
+            let value = map.next_value()?;
+            if key == self.0 {
+                last = Some(value);
+            }
+        }
+        Ok(last)
+    }
+}
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a job comes to.
 #[derive(Debug)]
@@ -143,15 +147,8 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Plan, OrderErro
     let (jobspec, launch) = Jobspec::parse_for_launch(request.jobspec.get().as_bytes())?;
     let shell = &launch.shell;
     let r = R::parse(request.r.get().as_bytes())?;
-    let InJ {
-        environment,
-        payload,
-    } = request
-        .j
-        .as_deref()
-        .map(in_j)
-        .transpose()?
-        .unwrap_or_default();
+    let environment = request.j.as_deref().map(environment_in).transpose()?;
+    let environment = environment.flatten();
     let nodes = r.nodes();
     let leader_rank = nodes.first().ok_or(OrderError::NoNode)?.rank;
     let independent = jobspec.job_type() == JobType::Sysbatch;
@@ -161,8 +158,7 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Plan, OrderErro
         .and_then(|weir| weir.dispatch.as_ref());
     let payload = dispatch
         .and_then(|dispatch| dispatch.payload.as_deref())
-        .map(|payload| BASE64.encode(payload))
-        .or(payload);
+        .map(|payload| BASE64.encode(payload));
     let tasks = spread(&jobspec, shell, &nodes, independent);
     if let Some(met) = tasks.iter().copied().find(|tasks| *tasks > TASKS_MAX) {
         return Err(OrderError::Tasks { met });
@@ -512,6 +508,28 @@ mod tests {
             made(&child, &r, 7).unwrap()[0].stdin,
             Stdin::Data("aGk=".into())
         );
+    }
+
+    #[test]
+    fn fault_a_key_of_j_that_comes_twice_counts_as_its_last() {
+        let j = |text: &str| format!("x.{}.none", BASE64.encode(text));
+        let read = |text: &str| {
+            let found = environment_in(&j(text)).unwrap();
+            found.map(|raw| raw.get().to_owned())
+        };
+        let twice = r#"{"attributes":{"system":{}},"attributes":{"system":{"weir":{},"environment":{"A":"1"},"weir":{},"environ\u006dent":{"A":"2"}}}}"#;
+        assert_eq!(read(twice).as_deref(), Some(r#"{"A":"2"}"#));
+        assert_eq!(read(r#"{"attributes":null}"#), None);
+        assert_eq!(
+            read(r#"{"attributes":{"system":{"environment":null}}}"#),
+            None
+        );
+        assert_eq!(
+            read(r#"{"attributes":{"system":{}},"attributes":{}}"#),
+            None
+        );
+        assert!(environment_in(&j(r#"{"attributes":7}"#)).is_err());
+        assert!(environment_in("x").is_err());
     }
 
     #[test]
