@@ -156,7 +156,9 @@ fn fault_a_key_names_its_child_though_the_parent_has_ended() {
         let rows = world.disk.rows.len();
         let other = say(&mut world, OWN, &ask("you", "once")).unwrap_err();
         assert!(other.contains("another jobspec"), "{other}");
-        let inactive = Err("job is inactive".to_owned());
+        // As without a key.
+        let inactive = say(&mut world, OWN, &json!({ "id": parent }).to_string());
+        assert!(inactive.is_err());
         assert_eq!(say(&mut world, OWN, &ask("me", "new")), inactive);
         assert_eq!(say(&mut world, guest(8), &ask("me", "once")), inactive);
         assert_eq!(world.disk.rows.len(), rows);
