@@ -151,6 +151,11 @@ impl Pool {
         self.standing(rank).drained
     }
 
+    /// Whether any node is drained.
+    pub(crate) fn has_drained(&self) -> bool {
+        self.standing.iter().any(|node| node.drained)
+    }
+
     pub(crate) fn is_ready(&self, rank: u32) -> bool {
         self.counts(rank, Scope::Ready)
     }

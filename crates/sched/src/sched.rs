@@ -65,6 +65,8 @@ pub enum Input {
         /// Whether it is there.
         up: bool,
     },
+    /// Several nodes went away or came back at once: ranks, and whether they are there. All of them before anything is given out.
+    Nodes(Vec<(u32, bool)>),
     /// Nodes are to get no new jobs, or may get them again: ranks, and whether they are to get none. All of them before anything is
     /// given out, so that a job on every ready node gets all that become ready at once.
     Drain(Vec<(u32, bool)>),
@@ -186,6 +188,13 @@ impl Sched {
                 None => false,
             },
             Input::Node { rank, up } => self.pool.set_up(rank, up),
+            Input::Nodes(nodes) => {
+                let mut changed = false;
+                for (rank, up) in nodes {
+                    changed |= self.pool.set_up(rank, up);
+                }
+                changed
+            }
             Input::Drain(nodes) => {
                 let mut changed = false;
                 for (rank, drained) in nodes {
@@ -296,7 +305,7 @@ impl Sched {
             });
             return false;
         }
-        let aside = !self.pool.could_while_drained(&request);
+        let aside = self.pool.has_drained() && !self.pool.could_while_drained(&request);
         self.queue.insert(
             priority,
             Waiting {
@@ -357,14 +366,15 @@ impl Sched {
             if !self.pool.has_free() {
                 break;
             }
+            if waiting.aside {
+                // Not even with all other nodes empty: nothing is to be searched for.
+                continue;
+            }
             let fits = self.pool.fit(self.pool.free(), &waiting.request);
             let end_s = waiting.request.end_s(now_s);
             let admitted = match (&mut head, fits) {
                 (None, Some(grant)) => Some(grant),
                 (None, None) => {
-                    if waiting.aside {
-                        continue;
-                    }
                     let held = self.held.values().map(|held| (held.end_s, &held.grant));
                     let found = Reservation::find(now_s, &self.pool, &waiting.request, held);
                     if matches!(found, Reservation::Unknown) {

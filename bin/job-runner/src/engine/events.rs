@@ -33,6 +33,7 @@ impl Engine {
             changed.insert(place);
         }
         done = done.and(self.tell_nodes(&changed, to));
+        self.set_up(&events);
         for event in events {
             let heard = self.node(event);
             done = done.and(heard);
@@ -49,12 +50,10 @@ impl Engine {
         match event {
             NodeEvent::Up(place) => {
                 self.exec.node_up(place, &mut out);
-                self.set_up(place, true);
             }
             NodeEvent::Down(place) => {
                 warn!(node = place, "node down");
                 self.exec.node_down(place, &mut out);
-                self.set_up(place, false);
             }
             NodeEvent::Said(_, FromNode::Hello { name, pid, jobs }) => {
                 info!(node = name, pid, jobs = jobs.len(), "node up");
@@ -113,14 +112,24 @@ impl Engine {
         }
     }
 
-    fn set_up(&mut self, place: u32, up: bool) {
-        // The scheduler knows only our own nodes; their places are their ranks.
-        let Some(state) = self.up.get_mut(place as usize) else {
-            return;
-        };
-        *state = up;
-        let rank = place;
-        self.sched
-            .handle(now(), Input::Node { rank, up }, &mut self.actions);
+    /// Tells the scheduler which nodes are there, all of them at once: a job on every node that is ready gets all that come together.
+    fn set_up(&mut self, events: &[NodeEvent]) {
+        let mut changed = Vec::new();
+        for event in events {
+            let (place, up) = match event {
+                NodeEvent::Up(place) => (*place, true),
+                NodeEvent::Down(place) => (*place, false),
+                NodeEvent::Said(..) => continue,
+            };
+            // The scheduler knows only our own nodes; their places are their ranks.
+            if let Some(state) = self.up.get_mut(place as usize) {
+                *state = up;
+                changed.push((place, up));
+            }
+        }
+        if !changed.is_empty() {
+            self.sched
+                .handle(now(), Input::Nodes(changed), &mut self.actions);
+        }
     }
 }

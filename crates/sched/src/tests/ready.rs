@@ -61,6 +61,19 @@ fn nodes_that_become_ready_at_once_are_all_given_to_a_job_on_every_ready_node() 
 }
 
 #[test]
+fn fault_nodes_that_come_back_at_once_are_all_given_to_a_job_on_every_ready_node() {
+    let mut sched = sched(4, 2);
+    let all = |up| Input::Nodes((0..4).map(|rank| (rank, up)).collect());
+    let _ = run(&mut sched, 0.0, all(false));
+    let every = Request::slots(1).on_every_node();
+    assert!(run(&mut sched, 0.0, ask_for(1, every)).is_empty());
+    // One of them went away again in the same moment.
+    let back = Input::Nodes(vec![(0, true), (2, true), (3, true), (0, false)]);
+    assert_eq!(started(&run(&mut sched, 1.0, back)), [1]);
+    assert_eq!(ranks(&sched, 1), [2, 3]);
+}
+
+#[test]
 fn never_is_measured_by_all_nodes_drained_or_not() {
     let mut sched = sched(2, 2);
     for rank in 0..2 {
