@@ -14,8 +14,8 @@ test_expect_success 'weir --help lists the commands by what one wants to do' '
 	test_cmp help help2
 '
 
-commands='submit run jobs info wait cancel journal stats start ping version completions'
-below_job='priority raise kill attach status wait wait-event eventlog info last id'
+commands='submit bulksubmit run jobs info wait cancel journal stats start ping version completions'
+below_job='priority prioritize raise kill attach status wait wait-event eventlog info last id'
 below_queue='status start stop enable disable idle drain'
 
 test_expect_success 'every command has a page with its exit statuses' '

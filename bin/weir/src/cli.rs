@@ -7,8 +7,8 @@ use crate::cmd::queue::QueueCommand;
 use crate::cmd::resource::ResourceCommand;
 use crate::cmd::store::StoreCommand;
 use crate::cmd::{
-    cancel, completions, dispatch, info, job, jobs, journal, open, ping, run, shutdown, start,
-    stats, submit, version,
+    bulksubmit, cancel, completions, dispatch, info, job, jobs, journal, open, ping, run, shutdown,
+    start, stats, submit, version,
 };
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::ffi::OsString;
@@ -20,6 +20,7 @@ const TEMPLATE: &str = "\
 
 Jobs:
   submit       Submit a job and print its id
+  bulksubmit   Submit a job for each of many inputs
   run          Submit a job and stay with it
   dispatch     Make a job from a parameterized one
   jobs         List jobs
@@ -80,6 +81,7 @@ pub struct Cli {
 #[allow(missing_docs, reason = "each is described where its arguments are")]
 pub enum Command {
     Submit(submit::Args),
+    Bulksubmit(bulksubmit::Args),
     Run(run::Args),
     Dispatch(dispatch::Args),
     #[command(aliases = ["ls", "list"])]
@@ -114,6 +116,7 @@ impl Command {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Submit(_) => "submit",
+            Self::Bulksubmit(_) => "bulksubmit",
             Self::Run(_) => "run",
             Self::Dispatch(_) => "dispatch",
             Self::Jobs(_) => "jobs",
@@ -140,6 +143,8 @@ impl Command {
     #[must_use]
     pub fn json(&self) -> bool {
         match self {
+            Self::Bulksubmit(args) => args.json,
+            Self::Cancel(args) => args.json,
             Self::Jobs(args) => args.json,
             Self::Info(args) => args.json,
             Self::Wait(args) => args.json,
@@ -162,6 +167,7 @@ impl Command {
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
             Self::Submit(args) => submit::run(args),
+            Self::Bulksubmit(args) => bulksubmit::run(args),
             Self::Run(args) => run::run(args),
             Self::Dispatch(args) => dispatch::run(args),
             Self::Jobs(args) => jobs::run(args),

@@ -44,8 +44,13 @@ pub fn empty(command: &str) -> Option<Value> {
     Some(match command {
         "jobs" => json!({"jobs": [], "errors": [], "stale": null, "queues": null}),
         "info" => json!({"jobs": [], "errors": [], "stale": null}),
+        "cancel" => {
+            json!({"count": 0, "canceled": 0, "dry_run": false, "jobs": [], "errors": []})
+        }
+        "bulksubmit" => json!({"jobs": [], "errors": []}),
         "wait" | "job wait" => json!({"jobs": [], "failed": [], "errors": []}),
         "job priority" => json!({"seq": 0, "changed": [], "errors": []}),
+        "job prioritize" => json!({"seq": 0, "changed": [], "passed_over": 0, "errors": []}),
         "job purge" => {
             json!({"force": false, "count": 0, "jobs": [], "errors": [], "inactive": 0, "seq": 0})
         }

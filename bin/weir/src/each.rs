@@ -1,5 +1,6 @@
 //! One request per job, pipelined; what was refused is said one line per job, and the command fails if any was.
 
+use crate::bar::{self, Bar};
 use crate::connect::{CallError, Pending, Session};
 use crate::failure::Exit;
 use crate::ids;
@@ -12,6 +13,17 @@ use wire::errno;
 /// Requests on their way at a time.
 const IN_FLIGHT_MAX: usize = 1024;
 
+/// What became of all.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Done.
+    pub done: usize,
+    /// Refused for a reason that does not matter.
+    pub passed_over: usize,
+    /// Refused; each was said.
+    pub refused: usize,
+}
+
 /// Sends `topic` for each job and tells what was refused.
 ///
 /// # Errors
@@ -23,27 +35,49 @@ pub async fn job(
     jobs: &[JobId],
     request: impl Fn(JobId) -> Value,
 ) -> anyhow::Result<()> {
+    let count = counted(session, command, topic, jobs, request, |_| false).await?;
+    if count.refused > 0 {
+        Err(Exit(1).into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Likewise; a refusal that is `passed_over` is not told.
+///
+/// # Errors
+/// The connection is lost.
+pub async fn counted(
+    session: &Session,
+    command: &str,
+    topic: &str,
+    jobs: &[JobId],
+    request: impl Fn(JobId) -> Value,
+    passed_over: impl Fn(&CallError) -> bool,
+) -> anyhow::Result<Count> {
     let mut in_flight: VecDeque<(JobId, Pending)> = VecDeque::new();
     let mut next = jobs.iter();
-    let mut refused = false;
+    let mut count = Count::default();
+    let bar = Bar::over(jobs.len(), "jobs", bar::PIECES_FROM);
     loop {
         while in_flight.len() < IN_FLIGHT_MAX {
             let Some(id) = next.next() else { break };
             in_flight.push_back((*id, session.start(topic, &request(*id)).await?));
         }
         let Some((id, pending)) = in_flight.pop_front() else {
-            break;
+            return Ok(count);
         };
         match pending.unit().await {
-            Ok(()) => {}
+            Ok(()) => count.done += 1,
             Err(error) if error.is_lost() => return Err(error.into()),
+            Err(error) if passed_over(&error) => count.passed_over += 1,
             Err(error) => {
-                refused = true;
-                complain(&format!("{command}: {}", refusal(id, &error)));
+                count.refused += 1;
+                bar.aside(|| complain(&format!("{command}: {}", refusal(id, &error))));
             }
         }
+        bar.step();
     }
-    if refused { Err(Exit(1).into()) } else { Ok(()) }
 }
 
 /// One line about a refusal that names the job.

@@ -5,6 +5,7 @@
 //! connect uri    a session with an instance              attach/      following one job: output, input, status
 //! listing row    asking for jobs, what a job is          format/      the columns of a listing
 //! jobspec/       options to a jobspec                    supervise/   keeping the daemons of 'weir start' running
+//! submission     many jobs over one connection         bulk/        inputs and blanks of bulksubmit
 //! failure        one line and an exit status             output text  terminals, colours, widths
 //! document       the one JSON document of --json, also of a failure
 //! ```
@@ -16,6 +17,8 @@
 
 pub mod attach;
 pub mod backoff;
+pub mod bar;
+pub mod bulk;
 pub mod cli;
 pub mod cmd;
 pub mod connect;
@@ -40,6 +43,7 @@ pub mod queues;
 pub mod row;
 pub mod stats;
 pub mod status;
+pub mod submission;
 pub mod supervise;
 pub mod table;
 pub mod text;

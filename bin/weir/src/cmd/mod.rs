@@ -2,6 +2,7 @@
 //!
 //! Each has an `Args` and a `run(args)`; what they share is in the modules beside `cmd`.
 
+pub mod bulksubmit;
 pub mod cancel;
 pub mod completions;
 pub mod dispatch;

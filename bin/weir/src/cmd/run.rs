@@ -1,14 +1,13 @@
 //! `weir run`: submit, then attach; what a person types instead of the bare command.
 
 use crate::attach::{self, Options};
-use crate::cmd::submit;
 use crate::connect::{self, CallError, Session};
 use crate::failure::{Exit, usage};
 use crate::jobspec::build::{self, Surroundings};
 use crate::jobspec::options::JobOptions;
 use crate::jobspec::sign;
 use crate::output::{self, complain};
-use crate::{ids, users};
+use crate::{ids, submission, users};
 use protocol::job_ingest::SubmitResponse;
 use std::io::Write as _;
 
@@ -63,13 +62,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let document = sign::wrap(&spec.to_string(), users::me());
     let status = connect::block_on(async {
         let session = Session::open().await?;
-        let answer = submit::send(&session, &document, None, &args.job)
+        let answer = submission::send(&session, &document, None, &args.job)
             .await?
             .answer()
             .await;
         let SubmitResponse { id, .. } = match answer {
             Err(error @ CallError::Refused { .. }) => {
-                anyhow::bail!("{}", submit::refusal_text(&args.job, &error))
+                anyhow::bail!("{}", submission::refusal_text(&args.job, &error))
             }
             answer => answer?,
         };

@@ -1,32 +1,21 @@
 //! `weir submit`: build a jobspec, hand it over, print the id. Many at once go out pipelined, ids come in order.
 
-use crate::attach::{self, Options};
-use crate::connect::{self, CallError, Pending, Session};
+use crate::bar::{self, Bar};
+use crate::connect::{self, Session};
 use crate::document;
 use crate::failure::{self, Exit, usage};
 use crate::jobspec::build::{self, Surroundings};
 use crate::jobspec::options::JobOptions;
 use crate::jobspec::sign;
-use crate::outcome::{self, Outcome};
+use crate::outcome;
 use crate::output::{self, complain};
+use crate::submission::{self, JOBS_MAX, Jobs, Refusal, for_each_text};
 use crate::{ids, users};
-use indicatif::{ProgressBar, ProgressStyle};
 use job::JobId;
 use job::idset::Idset;
-use protocol::job_ingest::{KEY_BYTES_MAX, SubmitRequest, SubmitResponse};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io::Write as _;
-
-/// Submissions on their way at a time.
-const IN_FLIGHT_MAX: usize = 1024;
-/// Jobs one command submits at most.
-const JOBS_MAX: u64 = 1_000_000;
-/// So often in a row a lost connection is replaced, when keys make that safe.
-const LOST_MAX: u32 = 5;
-/// From this many jobs on a terminal gets a progress bar.
-const PROGRESS_FROM: usize = 100;
 
 /// Submit a job and print its id
 ///
@@ -91,7 +80,7 @@ pub struct Args {
     bcc: Option<Idset>,
 
     /// Submit once: the same key gives the same job. With --cc it must hold {cc}
-    #[arg(long, value_name = "KEY", value_parser = key, help_heading = "Submission")]
+    #[arg(long, value_name = "KEY", value_parser = submission::key, help_heading = "Submission")]
     key: Option<String>,
 
     /// Print a JSON document for each job instead of its id
@@ -109,17 +98,6 @@ pub struct Args {
     /// Do not print ids
     #[arg(long, help_heading = "Submission")]
     quiet: bool,
-}
-
-fn key(text: &str) -> Result<String, String> {
-    if (1..=KEY_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!(
-            "expected 1 to {KEY_BYTES_MAX} bytes without control characters, got {} bytes",
-            text.len()
-        ))
-    }
 }
 
 /// Submits.
@@ -166,21 +144,17 @@ fn submit(args: &Args) -> anyhow::Result<()> {
     connect::block_on(async {
         let mut session = Session::open().await?;
         let (ids, refused) = submit_all(&mut session, args, &copies).await?;
-        if args.watch {
-            return watch(session, &ids, args.job.label_io, refused > 0).await;
-        }
         let mut worst = u8::from(refused > 0);
+        if args.watch {
+            return submission::watch(session, ids, args.job.label_io, worst).await;
+        }
         if args.wait {
             for outcome in outcome::wait_all(&session, &ids).await? {
                 worst = worst.max(outcome.exit_status());
-                say(&outcome);
+                submission::say(&outcome);
             }
         }
-        if worst == 0 {
-            Ok(())
-        } else {
-            Err(Exit(worst).into())
-        }
+        submission::ended(worst)
     })
 }
 
@@ -203,80 +177,24 @@ fn is_shared(path: &str) -> bool {
             .any(|blank| path.contains(blank))
 }
 
-fn say(outcome: &Outcome) {
-    if let Some(reason) = outcome.reason() {
-        complain(&format!("{}: {reason}", outcome.label()));
-    }
-}
-
-async fn watch(session: Session, ids: &[JobId], label: bool, refused: bool) -> anyhow::Result<()> {
-    let place = session.place().clone();
-    let mut worst = u8::from(refused);
-    let mut session = Some(session);
-    for id in ids {
-        let session = match session.take() {
-            Some(session) => session,
-            None => Session::open_at(&place).await?,
-        };
-        let options = Options {
-            label,
-            ..Options::default()
-        };
-        worst = worst.max(attach::attach(session, *id, options).await?);
-    }
-    if worst == 0 {
-        Ok(())
-    } else {
-        Err(Exit(worst).into())
-    }
-}
-
-/// Submits all documents; the ids of those taken, in order, and how many were refused. Under keys, what is not answered when the connection
-/// is lost is simply submitted again.
+/// Submits all documents; the ids of those taken, in order, and how many were refused.
 async fn submit_all(
     session: &mut Session,
     args: &Args,
     copies: &Copies<'_>,
 ) -> anyhow::Result<(Vec<JobId>, usize)> {
-    let bar = progress(args, copies.count())?;
-    let mut in_flight: VecDeque<(usize, Pending)> = VecDeque::new();
-    let mut lost_in_a_row = 0;
+    let bar = if args.quiet {
+        Bar::none()
+    } else {
+        Bar::over(copies.count(), "jobs", bar::PIECES_FROM)
+    };
     let mut ids = Vec::with_capacity(copies.count());
-    let mut refusals: Vec<CallError> = Vec::new();
+    let mut refused = 0;
+    let mut first: Option<Refusal> = None;
     let mut out = output::stdout();
-    let mut next = 0;
-    loop {
-        let mut lost = None;
-        while lost.is_none() && in_flight.len() < IN_FLIGHT_MAX && next < copies.count() {
-            match send(
-                session,
-                &copies.document(next)?,
-                copies.key(next).as_deref(),
-                &args.job,
-            )
-            .await
-            {
-                Ok(pending) => {
-                    in_flight.push_back((next, pending));
-                    next += 1;
-                }
-                Err(error) => lost = Some((next, error)),
-            }
-        }
-        let answer = match (in_flight.pop_front(), lost) {
-            (Some((at, pending)), _) => (at, pending.answer::<SubmitResponse>().await),
-            (None, Some((at, error))) => (at, Err(error)),
-            (None, None) => break,
-        };
-        match answer.1 {
-            Err(error) if error.is_lost() && args.key.is_some() && lost_in_a_row < LOST_MAX => {
-                lost_in_a_row += 1;
-                (next, in_flight) = (answer.0, VecDeque::new());
-                *session = Session::open().await?;
-                continue;
-            }
+    let done = submission::submit_all(session, copies, &bar, |told| {
+        match told.answer {
             Ok(response) => {
-                lost_in_a_row = 0;
                 if args.json {
                     let id = response.id;
                     let line = json!({"id": id, "f58": id.to_string(), "seq": response.seq, "known": response.known,
@@ -285,105 +203,43 @@ async fn submit_all(
                 } else if !args.quiet {
                     writeln!(out, "{}", ids::show(response.id))?;
                 }
-                if !args.quiet {
-                    // Nobody waits for the id of a job that is there already.
-                    if copies.count() == 1 || in_flight.is_empty() {
-                        out.flush()?;
-                    }
+                // Nobody waits for the id of a job that is there already.
+                if told.flush && !args.quiet {
+                    bar.aside(|| out.flush())?;
                 }
                 ids.push(response.id);
             }
-            Err(error) if error.is_lost() => {
-                out.flush()?;
-                return Err(anyhow::Error::new(error).context(format!(
-                    "{} of {} submitted",
-                    ids.len(),
-                    copies.count()
-                )));
-            }
-            Err(error) => {
+            Err(refusal) => {
                 if args.json {
-                    let text = refusal(args, &error);
-                    writeln!(out, "{}", unsubmitted(document::errnum_of(&error), &text))?;
+                    writeln!(out, "{}", unsubmitted(refusal.errnum, &refusal.text))?;
                 }
-                refusals.push(error);
+                refused += 1;
+                first.get_or_insert(refusal);
             }
         }
-        if let Some(bar) = &bar {
-            bar.inc(1);
-        }
-    }
+        Ok(())
+    })
+    .await;
+    drop(bar);
     out.flush()?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
-    if let Some(first) = refusals.first() {
-        let first = refusal(args, first);
+    done?;
+    if let Some(first) = first {
+        let first = first.text;
         if copies.count() == 1 {
             complain(&format!("submit: {first}"));
             return Err(Exit(1).into());
         }
         complain(&format!(
-            "submit: {} of {} jobs were refused; the first: {first}",
-            refusals.len(),
+            "submit: {refused} of {} jobs were refused; the first: {first}",
             copies.count()
         ));
     }
-    Ok((ids, refusals.len()))
+    Ok((ids, refused))
 }
 
 /// The line of a job that was not submitted.
 fn unsubmitted(errnum: Option<u32>, text: &str) -> Value {
     json!({"id": null, "f58": null, "seq": null, "known": null, "errnum": errnum, "error": text})
-}
-
-/// What a refusal means to who typed these options.
-pub(crate) fn refusal_text(options: &JobOptions, error: &CallError) -> String {
-    match (&options.queue, error) {
-        // The instance speaks of a queue as Flux does.
-        (
-            Some(queue),
-            CallError::Refused {
-                text: Some(text), ..
-            },
-        ) if text.starts_with("Invalid queue") => format!(
-            "there is no queue '{queue}' ('weir queue status' lists those there are; without names there is one, and -q is not needed)"
-        ),
-        (_, error) => error.to_string(),
-    }
-}
-
-fn refusal(args: &Args, error: &CallError) -> String {
-    refusal_text(&args.job, error)
-}
-
-/// Sends one submission.
-///
-/// # Errors
-/// The connection is gone.
-pub async fn send(
-    session: &Session,
-    document: &str,
-    key: Option<&str>,
-    options: &JobOptions,
-) -> Result<Pending, CallError> {
-    let request = SubmitRequest {
-        j: Cow::Borrowed(document),
-        urgency: i64::from(options.urgency.get()),
-        flags: i64::from(options.flag_bits()),
-        key: key.map(Cow::Borrowed),
-    };
-    session.start("job-ingest.submit", &request).await
-}
-
-fn progress(args: &Args, jobs: usize) -> anyhow::Result<Option<ProgressBar>> {
-    if jobs < PROGRESS_FROM || args.quiet || !output::stderr_is_terminal() {
-        return Ok(None);
-    }
-    let style = ProgressStyle::with_template(
-        "{bar:40} {human_pos}/{human_len} jobs, {per_sec}, {eta} left",
-    )?;
-    Ok(Some(ProgressBar::new(jobs as u64).with_style(style)))
 }
 
 /// What is to be submitted: one job, or one for each number of `--cc`; each is made when its turn comes.
@@ -439,10 +295,6 @@ impl<'a> Copies<'a> {
         })
     }
 
-    fn count(&self) -> usize {
-        self.numbers.len().max(1)
-    }
-
     /// The jobspec of one of them.
     fn spec(&self, at: usize) -> anyhow::Result<Value> {
         let Some(number) = self.numbers.get(at).map(u32::to_string) else {
@@ -455,18 +307,22 @@ impl<'a> Copies<'a> {
         } else {
             self.base.clone()
         };
-        if self.args.cc.is_some()
-            && let Some(Value::Object(environment)) =
-                spec.pointer_mut("/attributes/system/environment")
-        {
-            for name in ["WEIR_JOB_CC", "FLUX_JOB_CC"] {
-                environment.insert(name.to_owned(), Value::from(number.as_str()));
-            }
+        if self.args.cc.is_some() {
+            submission::number(&mut spec, &number);
         }
         Ok(spec)
     }
+}
 
-    /// The key it is submitted under.
+impl Jobs for Copies<'_> {
+    fn count(&self) -> usize {
+        self.numbers.len().max(1)
+    }
+
+    fn options(&self) -> &JobOptions {
+        &self.args.job
+    }
+
     fn key(&self, at: usize) -> Option<Cow<'_, str>> {
         let key = self.args.key.as_deref()?;
         Some(match self.numbers.get(at) {
@@ -475,7 +331,6 @@ impl<'a> Copies<'a> {
         })
     }
 
-    /// The form in which it is submitted.
     fn document(&self, at: usize) -> anyhow::Result<Cow<'_, str>> {
         match &self.same {
             Some(same) => Ok(Cow::Borrowed(same)),
@@ -489,19 +344,6 @@ impl<'a> Copies<'a> {
 
 /// What stands for the number in the texts of the options.
 const BLANK: &str = "{cc}";
-
-/// The texts of the options in which a number may be filled in.
-fn for_each_text(options: &mut JobOptions, change: impl FnMut(&mut String)) {
-    let one = [
-        &mut options.job_name,
-        &mut options.output,
-        &mut options.error,
-        &mut options.input,
-        &mut options.cwd,
-    ];
-    let many = options.command.iter_mut().chain(&mut options.env);
-    many.chain(one.into_iter().flatten()).for_each(change);
-}
 
 #[cfg(test)]
 mod tests {
