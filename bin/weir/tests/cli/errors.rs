@@ -94,6 +94,43 @@ fn a_priority_of_32_is_named_with_the_range() {
 }
 
 #[test]
+fn prioritize_is_told_what_and_for_which_jobs() {
+    for (line, words) in [
+        (
+            &["1234", "4294967296"][..],
+            &["4294967296", "0 to 4294967295", "default"][..],
+        ),
+        (&["1234", "-1"], &["-1", "0 to 4294967295"]),
+        (&["1234"], &["VALUE"]),
+        (&[], &["ID"]),
+        (&["abc", "5"], &["job id", "malformed"]),
+        (&["--query", "pending"], &["--set"]),
+        (&["--set", "5"], &["--query"]),
+        (&["--query", "pending", "--set", "+x"], &["+x"]),
+        (&["--query", "colour:red", "--set", "-5"], &["colour"]),
+        (
+            &["--query", "pending", "--set", "5", "1234", "5"],
+            &["--query"],
+        ),
+        (
+            &[
+                "--from",
+                "/nonexistent/x",
+                "--query",
+                "pending",
+                "--set",
+                "5",
+            ],
+            &["--from"],
+        ),
+    ] {
+        let line: Vec<&str> = ["job", "prioritize"].iter().chain(line).copied().collect();
+        run(&mut weir(&line)).fails(2, words);
+    }
+    run(&mut weir(["job", "prioritize", "--from", "/nonexistent/x"])).fails(1, &["/nonexistent/x"]);
+}
+
+#[test]
 fn a_bad_id_is_named() {
     for line in [
         &["cancel", "abc"][..],

@@ -10,6 +10,7 @@ mod errors;
 mod fake;
 mod follow;
 mod listings;
+mod prioritizing;
 mod starting;
 mod submitting;
 

@@ -8,6 +8,7 @@ pub mod id;
 pub mod info;
 pub mod kill;
 pub mod last;
+pub mod prioritize;
 pub mod purge;
 pub mod raise;
 pub mod status;
@@ -25,6 +26,7 @@ use clap::Subcommand;
 pub enum JobCommand {
     #[command(visible_alias = "urgency")]
     Priority(urgency::Args),
+    Prioritize(prioritize::Args),
     Raise(raise::Args),
     Kill(kill::Args),
     Attach(attach::Args),
@@ -46,6 +48,7 @@ impl JobCommand {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Priority(_) => "job priority",
+            Self::Prioritize(_) => "job prioritize",
             Self::Raise(_) => "job raise",
             Self::Kill(_) => "job kill",
             Self::Attach(_) => "job attach",
@@ -67,6 +70,7 @@ impl JobCommand {
     pub fn json(&self) -> bool {
         match self {
             Self::Priority(args) => args.json,
+            Self::Prioritize(args) => args.json,
             Self::Wait(args) => args.json,
             Self::Purge(args) => args.json,
             Self::Clients(args) => args.json,
@@ -84,6 +88,7 @@ impl JobCommand {
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
             Self::Priority(args) => urgency::run(args),
+            Self::Prioritize(args) => prioritize::run(args),
             Self::Raise(args) => raise::run(args),
             Self::Kill(args) => kill::run(args),
             Self::Attach(args) => attach::run(args),
