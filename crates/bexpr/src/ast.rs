@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use regex::Regex;
+use crate::pattern::{self, Pattern};
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,26 @@ impl Expr {
         match self {
             Self::Not(inner) => *inner,
             other => Self::Not(Box::new(other)),
+        }
+    }
+
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let own = size_of::<Self>();
+        own + match self {
+            Self::And(terms) | Self::Or(terms) => terms.iter().map(Self::held_bytes).sum(),
+            Self::Not(inner) => inner.held_bytes(),
+            Self::Match(test) => {
+                let pattern = match test.op {
+                    Op::Matches | Op::NotMatches => test.value.pattern().as_ref().ok(),
+                    _ => None,
+                };
+                let pattern = pattern.map_or(0, Pattern::held_bytes);
+                test.selector.held_bytes() + test.value.text.len() + pattern
+            }
+            Self::Each(each) => {
+                size_of::<Each>() + each.selector.held_bytes() + each.body.held_bytes()
+            }
         }
     }
 
@@ -70,6 +90,11 @@ pub struct Selector {
 }
 
 impl Selector {
+    fn held_bytes(&self) -> usize {
+        let parts = self.parts.iter();
+        parts.map(|part| size_of::<Box<str>>() + part.len()).sum()
+    }
+
     /// The way as an error shows it: `/Meta/owner`.
     #[must_use]
     pub fn pointer(&self) -> String {
@@ -152,7 +177,14 @@ impl Op {
 pub struct Literal {
     /// The text.
     pub text: Box<str>,
-    pub(crate) regex: OnceLock<Result<Regex, Box<str>>>,
+    pub(crate) regex: OnceLock<Result<Pattern, Box<str>>>,
+}
+
+impl Literal {
+    /// The regex it is, compiled when it is first needed.
+    pub(crate) fn pattern(&self) -> &Result<Pattern, Box<str>> {
+        self.regex.get_or_init(|| pattern::compile(&self.text))
+    }
 }
 
 impl PartialEq for Literal {

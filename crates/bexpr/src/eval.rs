@@ -12,9 +12,9 @@
 
 use crate::{
     Filter,
-    ast::{Bindings, Each, Expr, Literal, Match, Op, Quantifier, Selector},
+    ast::{Bindings, Each, Expr, Match, Op, Quantifier, Selector},
     error::EvalError,
-    pattern, text,
+    text,
     value::{Kind, Subject, Value},
 };
 
@@ -27,8 +27,25 @@ impl Filter {
     /// # Errors
     /// [`EvalError`]: a question that cannot be answered about it. Terms that the others make needless are not looked at.
     pub fn eval(&self, subject: &dyn Subject) -> Result<bool, EvalError> {
-        let scope = Scope::Subject(subject);
-        Eval { steps: 0 }.expr(&self.expr, &scope)
+        self.eval_counting(subject, &mut 0)
+    }
+
+    /// The same; the steps it took, which are a measure of its time, are added to `steps`.
+    ///
+    /// # Errors
+    /// As [`Filter::eval`].
+    pub fn eval_counting(
+        &self,
+        subject: &dyn Subject,
+        steps: &mut usize,
+    ) -> Result<bool, EvalError> {
+        let mut eval = Eval {
+            steps: 0,
+            of_patterns: 0,
+        };
+        let holds = eval.expr(&self.expr, &Scope::Subject(subject));
+        *steps += eval.steps + eval.of_patterns;
+        holds
     }
 }
 
@@ -46,6 +63,8 @@ type Found<'f> = &'f mut dyn FnMut(&mut Eval, Option<&Value<'_>>) -> Result<bool
 
 struct Eval {
     steps: usize,
+    /// Those that regexes took: they are linear in what they look at, so nothing is refused for them.
+    of_patterns: usize,
 }
 
 impl Eval {
@@ -80,8 +99,8 @@ impl Eval {
             Expr::Not(inner) => Ok(!self.expr(inner, scope)?),
             Expr::Match(test) => {
                 self.step()?;
-                self.find(scope, &test.selector, &mut |_, met| match met {
-                    Some(value) => holds(test, value),
+                self.find(scope, &test.selector, &mut |eval, met| match met {
+                    Some(value) => holds(test, value, &mut eval.of_patterns),
                     None => Ok(of_nothing(test.op)),
                 })
             }
@@ -263,11 +282,11 @@ fn of_nothing(op: Op) -> bool {
     }
 }
 
-fn holds(test: &Match, value: &Value<'_>) -> Result<bool, EvalError> {
+fn holds(test: &Match, value: &Value<'_>, steps: &mut usize) -> Result<bool, EvalError> {
     let positive = match test.op {
         Op::Equal | Op::NotEqual => equal(test, value)?,
         Op::In | Op::NotIn => contains(test, value)?,
-        Op::Matches | Op::NotMatches => matches(test, value)?,
+        Op::Matches | Op::NotMatches => matches(test, value, steps)?,
         Op::Empty | Op::NotEmpty => is_empty(test, value)?,
         Op::Nil | Op::NotNil => is_nil(test, value)?,
     };
@@ -322,22 +341,22 @@ fn contains(test: &Match, value: &Value<'_>) -> Result<bool, EvalError> {
     }
 }
 
-fn matches(test: &Match, value: &Value<'_>) -> Result<bool, EvalError> {
+fn matches(test: &Match, value: &Value<'_>, steps: &mut usize) -> Result<bool, EvalError> {
     let text = match value {
         Value::Str(text) => text.as_ref().into(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
         Value::Nil(Kind::Bytes) => "".into(),
         _ => return Err(refused(test, value)),
     };
-    let Literal {
-        text: pattern,
-        regex,
-    } = &test.value;
-    match regex.get_or_init(|| pattern::compile(pattern)) {
-        Ok(regex) => Ok(regex.is_match(&text)),
+    match test.value.pattern() {
+        Ok(pattern) => {
+            let (is_met, took) = pattern.is_met_in(&text);
+            *steps += took;
+            Ok(is_met)
+        }
         Err(why) => Err(EvalError::Regex {
             pointer: test.selector.pointer(),
-            pattern: pattern.clone(),
+            pattern: test.value.text.clone(),
             why: why.clone(),
         }),
     }

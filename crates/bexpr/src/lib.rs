@@ -45,6 +45,12 @@ impl Filter {
     pub fn expr(&self) -> &Expr {
         &self.expr
     }
+
+    /// Bytes it holds, about: its regexes, which are compiled for that, have the most.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.expr.held_bytes()
+    }
 }
 
 #[cfg(test)]

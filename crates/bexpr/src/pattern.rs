@@ -5,18 +5,65 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Memory one compiled pattern may take.
-pub const PATTERN_MEMORY_MAX: usize = 1 << 20;
+/// Memory the program of one compiled pattern may take; it has several, and what they note while they run.
+pub const PATTERN_MEMORY_MAX: usize = 256 << 10;
+/// Below this a pattern is small: its states are few, so that it is fast whatever it is asked about.
+const SMALL_MEMORY_MAX: usize = 4 << 10;
+/// What a small one holds in all, about.
+const SMALL_HELD_BYTES: usize = 64 << 10;
+/// What any other one holds in all, at most.
+const HELD_BYTES: usize = 1 << 20;
+
+/// A compiled pattern.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    regex: Regex,
+    is_small: bool,
+}
+
+impl Pattern {
+    /// Whether it is met in a text, and the steps that took: they are time, whatever the text.
+    pub(crate) fn is_met_in(&self, text: &str) -> (bool, usize) {
+        // The worst of them look at many states for each byte.
+        let steps = if self.is_small {
+            text.len() / 2
+        } else {
+            text.len() * 8
+        };
+        (self.regex.is_match(text), steps)
+    }
+
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.is_small {
+            SMALL_HELD_BYTES
+        } else {
+            HELD_BYTES
+        }
+    }
+}
 
 /// Compiles it.
 ///
 /// # Errors
 /// What is wrong with it, in one line.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, Box<str>> {
-    RegexBuilder::new(&translated(pattern))
-        .size_limit(PATTERN_MEMORY_MAX)
-        .dfa_size_limit(PATTERN_MEMORY_MAX)
-        .build()
+pub(crate) fn compile(pattern: &str) -> Result<Pattern, Box<str>> {
+    let translated = translated(pattern);
+    let within = |memory: usize| {
+        RegexBuilder::new(&translated)
+            .size_limit(memory)
+            .dfa_size_limit(PATTERN_MEMORY_MAX)
+            .build()
+    };
+    if let Ok(regex) = within(SMALL_MEMORY_MAX) {
+        let is_small = true;
+        return Ok(Pattern { regex, is_small });
+    }
+    within(PATTERN_MEMORY_MAX)
+        .map(|regex| Pattern {
+            regex,
+            is_small: false,
+        })
         .map_err(|error| {
             // The first lines draw the pattern with a mark below.
             let text = error.to_string();
@@ -168,7 +215,7 @@ mod tests {
             (r"\x{41}", "A", true),
         ] {
             let regex = compile(pattern).unwrap_or_else(|why| panic!("{pattern}: {why}"));
-            assert_eq!(regex.is_match(text), expected, "{pattern} of {text}");
+            assert_eq!(regex.is_met_in(text).0, expected, "{pattern} of {text}");
         }
     }
 
@@ -183,7 +230,7 @@ mod tests {
             (r"(a)\1", "backreferences are not supported"),
             (
                 "(a{1000}){1000}",
-                "Compiled regex exceeds size limit of 1048576 bytes.",
+                "Compiled regex exceeds size limit of 262144 bytes.",
             ),
         ] {
             let why = compile(pattern).err().unwrap_or_default();

@@ -4,6 +4,9 @@ use std::{hash::Hash, sync::Arc};
 
 use bexpr::{Filter, Subject};
 
+/// Steps of a filter that take as long as a look at one job.
+const LOOK_STEPS: usize = 4;
+
 /// A filter.
 #[derive(Debug, Clone)]
 pub struct Compiled {
@@ -43,14 +46,20 @@ impl Compiled {
         }))
     }
 
-    /// Whether it lets this one pass.
+    /// Whether it lets this one pass. What that took is added to `looks`, which counts how often a simple filter could have been asked.
     ///
     /// # Errors
     /// The text a client is answered with.
-    pub fn passes(&self, subject: &dyn Subject) -> Result<bool, String> {
-        self.filter
-            .eval(subject)
-            .map_err(|error| format!("failed to read result page: {error}"))
+    pub fn passes(&self, subject: &dyn Subject, looks: &mut usize) -> Result<bool, String> {
+        let mut steps = 0;
+        let passes = self.filter.eval_counting(subject, &mut steps);
+        *looks += steps / LOOK_STEPS;
+        passes.map_err(|error| format!("failed to read result page: {error}"))
+    }
+
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.text.len() + self.filter.held_bytes()
     }
 
     /// The values of which a field must have one; see [`Filter::required`].

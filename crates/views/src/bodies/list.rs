@@ -2,9 +2,10 @@
 //!
 //! Jobs come by id, which is the order in which they were submitted, allocations by the entry that made them and their rank, nodes by id;
 //! `reverse` turns each round. The next token names the first of the next page. A page is found without putting all in order: the
-//! smallest keys are taken in growing portions until the page is full.
+//! smallest keys are taken in growing portions until the page is full. A page is short where its filter took too long ([`LOOKS_MAX`]): the
+//! list is made in one go, and meanwhile nobody else is served.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use info::{Allocs, IdKey, Projection, Record, slots::Slots};
 use job::{JobId, State};
@@ -17,6 +18,8 @@ use crate::{answer::HttpError, ask::Viewer, facts, filter::Compiled, names};
 pub const PAGE_MAX: u32 = 10_000;
 /// Most jobs that are looked at for one page.
 pub const LOOK_MAX: usize = 200_000;
+/// Most looks that one page takes: a simple filter takes one an object, others as much more as they are longer.
+pub const LOOKS_MAX: usize = 500_000;
 /// Most jobs that an index is asked for; where it has more, all are walked through in their order.
 const CANDIDATES_MAX: u64 = 50_000;
 /// How many more keys than a page are looked at first.
@@ -39,6 +42,17 @@ pub struct ListParams<'a> {
     pub next_token: &'a str,
     /// `reverse`.
     pub reverse: bool,
+}
+
+/// The looks that a page took so far.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(Cell<usize>);
+
+impl Looks {
+    /// Whether that is all it may take: what comes is for the next page.
+    pub(crate) fn are_over(&self) -> bool {
+        self.0.get() >= LOOKS_MAX
+    }
 }
 
 /// A list that is asked for.
@@ -76,11 +90,25 @@ impl List {
     }
 
     /// Whether the filter, if there is one, lets it pass.
-    pub(crate) fn passes(&self, subject: &dyn bexpr::Subject) -> Result<bool, HttpError> {
-        match &self.filter {
-            None => Ok(true),
-            Some(filter) => filter.passes(subject).map_err(HttpError::bad),
-        }
+    pub(crate) fn passes(
+        &self,
+        subject: &dyn bexpr::Subject,
+        looks: &Looks,
+    ) -> Result<bool, HttpError> {
+        let Some(filter) = &self.filter else {
+            return Ok(true);
+        };
+        let mut took = 1;
+        let passes = filter.passes(subject, &mut took);
+        looks.0.set(looks.0.get().saturating_add(took));
+        passes.map_err(HttpError::bad)
+    }
+
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let token = self.token.as_ref().map_or(0, |token| token.len());
+        let filter = self.filter.as_ref().map_or(0, Compiled::held_bytes);
+        self.prefix.len() + token + filter
     }
 
     fn token_error(&self, expected: &str) -> HttpError {
@@ -98,11 +126,12 @@ pub(crate) struct Page<T, K> {
     pub(crate) next: Option<K>,
 }
 
-/// Takes a page out of keys in any order: `look` gives what is shown of one, or nothing.
+/// Takes a page out of keys in any order: `look` gives what is shown of one, or nothing; it is short when the `looks` are over.
 pub(crate) fn page<T, K: Ord + Copy>(
     mut keys: Vec<K>,
     list: &List,
     from: Option<K>,
+    looks: &Looks,
     mut look: impl FnMut(K) -> Result<Option<T>, HttpError>,
 ) -> Result<Page<T, K>, HttpError> {
     let after = |a: &K, b: &K| if list.reverse { b.cmp(a) } else { a.cmp(b) };
@@ -121,6 +150,12 @@ pub(crate) fn page<T, K: Ord + Copy>(
         let (first, others) = rest.split_at_mut(len);
         first.sort_unstable_by(after);
         for &key in first.iter() {
+            if looks.are_over() {
+                return Ok(Page {
+                    rows,
+                    next: Some(key),
+                });
+            }
             if let Some(row) = look(key)? {
                 if rows.len() == wanted {
                     return Ok(Page {
@@ -198,7 +233,8 @@ fn unique(ids: impl Iterator<Item = JobId>) -> Vec<JobId> {
     ids
 }
 
-/// The jobs of a list. A page is short where more than [`LOOK_MAX`] jobs were looked at for it; the next one goes on there.
+/// The jobs of a list. A page is short where more than [`LOOK_MAX`] jobs were looked at for it, or [`LOOKS_MAX`] was reached; the next one
+/// goes on there.
 pub(crate) fn jobs<'p>(
     projection: &'p Projection,
     list: &List,
@@ -214,6 +250,7 @@ pub(crate) fn jobs<'p>(
             )
         }
     };
+    let looks = Looks::default();
     let look = |record: Option<&'p Record>| {
         let Some(record) = record.filter(|record| is_visible(record, viewer)) else {
             return Ok(None);
@@ -222,7 +259,7 @@ pub(crate) fn jobs<'p>(
             return Ok(None);
         }
         Ok(list
-            .passes(&JobSubject::new(projection, record))?
+            .passes(&JobSubject::new(projection, record), &looks)?
             .then_some(record))
     };
     if list.nowhere {
@@ -232,7 +269,9 @@ pub(crate) fn jobs<'p>(
         });
     }
     if let Some(ids) = candidates(projection, list, viewer) {
-        return page(ids, list, from, |id| look(projection.jobs().get(id)));
+        return page(ids, list, from, &looks, |id| {
+            look(projection.jobs().get(id))
+        });
     }
     let look = |key: &IdKey| look(projection.jobs().record(key.slot()));
     let order = projection.jobs().in_id_order();
@@ -241,10 +280,10 @@ pub(crate) fn jobs<'p>(
         let len = after.map_or(order.len(), |after| {
             order.before(&IdKey::seek(JobId(after)))
         });
-        walk(order.iter_down(len), list, look)
+        walk(order.iter_down(len), list, &looks, look)
     } else {
         let rank = from.map_or(0, |from| order.before(&IdKey::seek(from)));
-        walk(order.iter_from(rank), list, look)
+        walk(order.iter_from(rank), list, &looks, look)
     }
 }
 
@@ -252,11 +291,12 @@ pub(crate) fn jobs<'p>(
 fn walk<'p, 'k>(
     keys: impl Iterator<Item = &'k IdKey>,
     list: &List,
+    looks: &Looks,
     mut look: impl FnMut(&IdKey) -> Result<Option<&'p Record>, HttpError>,
 ) -> Result<Page<&'p Record, JobId>, HttpError> {
     let mut rows = Vec::new();
     for (looked, key) in keys.enumerate() {
-        if looked == LOOK_MAX {
+        if looked == LOOK_MAX || looks.are_over() {
             return Ok(Page {
                 rows,
                 next: Some(key.id()),
@@ -341,7 +381,8 @@ pub(crate) fn allocations<'p>(
         ..list.clone()
     };
     let per_page = list.per_page as usize;
-    let met = page(jobs, &every, None, |(seq, id)| {
+    let looks = Looks::default();
+    let met = page(jobs, &every, None, &Looks::default(), |(seq, id)| {
         let Some(record) = visible(projection, viewer, id).filter(|_| next.is_none()) else {
             return Ok(None::<()>);
         };
@@ -369,10 +410,11 @@ pub(crate) fn allocations<'p>(
                 alloc,
                 number: *number,
             };
-            if !list.passes(&subject)? {
+            let is_over = looks.are_over();
+            if !is_over && !list.passes(&subject, &looks)? {
                 continue;
             }
-            if rows.len() == per_page {
+            if is_over || rows.len() == per_page {
                 let uuid = names::allocation(id, 0, alloc.rank);
                 let uuid = names::text(&uuid);
                 next = Some(if prefixed {
@@ -460,7 +502,7 @@ mod tests {
             let mut met = Vec::new();
             let mut from = None;
             loop {
-                let page = page(keys.clone(), &list, from, |key| {
+                let page = page(keys.clone(), &list, from, &Looks::default(), |key| {
                     Ok((key % 3 == 0).then_some(key))
                 })
                 .expect("no filter");

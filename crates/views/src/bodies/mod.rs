@@ -30,7 +30,8 @@ pub use agent::Agent;
 pub(crate) use alloc::{Form, alloc_name, write as write_alloc};
 pub use job::with_command;
 pub(crate) use job::{full as write_job, gone as write_gone};
-pub use list::{LOOK_MAX, List, ListParams, PAGE_MAX};
+use list::Looks;
+pub use list::{LOOK_MAX, LOOKS_MAX, List, ListParams, PAGE_MAX};
 pub(crate) use node::{attributes, full as write_node};
 pub use summary::CLIENT_STATUS_KEY;
 
@@ -100,6 +101,20 @@ pub enum Query {
 }
 
 impl Query {
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Jobs { list, .. }
+            | Self::JobAllocations(_, list)
+            | Self::Allocations { list, .. }
+            | Self::Nodes { list, .. }
+            | Self::NodePools(list)
+            | Self::Namespaces(list) => list.held_bytes(),
+            Self::Allocation(text) | Self::Node(text) | Self::NodeAllocations(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// What the body depends on.
     #[must_use]
     pub fn watch(&self, projection: &Projection) -> Watch {
@@ -151,8 +166,12 @@ impl Query {
                 let page = list::jobs(projection, list, viewer)?;
                 next_token = page
                     .next
-                    .and_then(|id| list::visible(projection, viewer, id))
-                    .map(|record| format!("{}.{}", names::NAMESPACE, facts::job_id(record)));
+                    .map(|id| match list::visible(projection, viewer, id) {
+                        Some(record) => facts::job_id(record),
+                        // Where a page that looked at enough jobs goes on.
+                        None => id.f58(true),
+                    })
+                    .map(|id| format!("{}.{id}", names::NAMESPACE));
                 json::list(&mut out, page.rows, |out, record| {
                     job::stub(out, projection, record, *meta);
                 });
@@ -278,6 +297,7 @@ fn job_allocations(
     }
     let mut rows = Vec::new();
     let mut next = None;
+    let looks = Looks::default();
     for (number, alloc) in &all {
         let before = from.is_some_and(|rank| {
             if list.reverse {
@@ -292,10 +312,11 @@ fn job_allocations(
             alloc,
             number: *number,
         };
-        if before || !list.passes(&subject)? {
+        let is_over = looks.are_over();
+        if before || !is_over && !list.passes(&subject, &looks)? {
             continue;
         }
-        if rows.len() == list.per_page as usize {
+        if is_over || rows.len() == list.per_page as usize {
             let id = names::allocation(record.id(), 0, alloc.rank);
             next = Some(names::text(&id).to_owned());
             break;
@@ -336,12 +357,13 @@ fn node_list(
             Some((id, info::NodeIx(at)))
         }
     };
-    let page = list::page(keys, list, from, |(id, at)| {
+    let looks = Looks::default();
+    let page = list::page(keys, list, from, &looks, |(id, at)| {
         let Some(node) = nodes.get(at) else {
             return Ok(None);
         };
         let prefixed = names::text(&id).starts_with(&*list.prefix);
-        Ok((prefixed && list.passes(&NodeSubject(node))?).then_some(node))
+        Ok((prefixed && list.passes(&NodeSubject(node), &looks)?).then_some(node))
     })?;
     json::list(out, page.rows, |out, node| {
         node::stub(out, node, resources, os)

@@ -5,7 +5,7 @@ use job::JobId;
 
 use crate::{answer::HttpError, bodies::subject::JobSubject, filter::Compiled, names};
 
-/// Whether a filter lets a job pass.
+/// Whether a filter lets a job pass; what that took is added to `looks`.
 ///
 /// # Errors
 /// [`HttpError`] 400: it asks what cannot be said of this job.
@@ -13,9 +13,10 @@ pub(crate) fn passes(
     filter: &Compiled,
     projection: &Projection,
     record: &Record,
+    looks: &mut usize,
 ) -> Result<bool, HttpError> {
     filter
-        .passes(&JobSubject::new(projection, record))
+        .passes(&JobSubject::new(projection, record), looks)
         .map_err(HttpError::bad)
 }
 

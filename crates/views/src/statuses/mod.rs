@@ -64,7 +64,17 @@ pub struct StatusesAsk {
     pub(crate) shape: Shape,
 }
 
+/// What holding one listed job takes, about: it is found by the jobs that change.
+const LISTED_BYTES: usize = 96;
+
 impl StatusesAsk {
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, Compiled::held_bytes);
+        let listed = self.ids.as_ref().map_or(0, |ids| ids.len());
+        filter + listed * LISTED_BYTES
+    }
+
     /// The query that this request makes.
     ///
     /// # Errors

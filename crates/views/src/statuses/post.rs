@@ -42,7 +42,8 @@ impl PostBody {
         let object = match value {
             Value::Object(object) => object,
             Value::Null => Map::new(),
-            other => return Err(malformed(&format_args!("expected an object, got {other}"))),
+            Value::Array(_) => return Err(malformed(&"expected an object, got an array")),
+            _ => return Err(malformed(&"expected an object")),
         };
         let entries = match get(&object, "jobs") {
             None | Some(Value::Null) => &[],

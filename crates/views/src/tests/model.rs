@@ -81,7 +81,8 @@ fn naive(world: &World, page: &Page) -> (Vec<u64>, Option<String>) {
             let filter = crate::filter::Compiled::new(text)
                 .expect("a filter")
                 .expect("one");
-            crate::statuses::filter::passes(&filter, &world.projection, record).expect("a field")
+            crate::statuses::filter::passes(&filter, &world.projection, record, &mut 0)
+                .expect("a field")
         });
         record.status().is_some()
             && sought

@@ -62,7 +62,7 @@ impl Memo {
         let belongs = match record {
             Some(record) => {
                 self.filtered += 1;
-                terms.belongs(projection, record)?
+                terms.belongs(projection, record, &mut 0)?
             }
             None => false,
         };

@@ -19,7 +19,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Whether a job belongs. Who may not see it, and whether it is a child, comes first: a filter is only asked about jobs that could
-    /// be shown.
+    /// be shown. What that took is added to `looks`.
     ///
     /// # Errors
     /// [`HttpError`]: the filter asks what cannot be said of it.
@@ -27,6 +27,7 @@ impl Terms {
         &self,
         projection: &Projection,
         record: &Record,
+        looks: &mut usize,
     ) -> Result<bool, HttpError> {
         if record.status().is_none()
             || self.only.is_some_and(|user| user != record.job().userid)
@@ -36,7 +37,7 @@ impl Terms {
         }
         match &self.filter {
             None => Ok(true),
-            Some(filter) => statuses::filter::passes(filter, projection, record),
+            Some(filter) => statuses::filter::passes(filter, projection, record, looks),
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 
 /// Most members that all pages have together, those that nobody waits for included.
 const MEMBERS_MAX: usize = 4 << 20;
+/// Looks at the jobs that a list or an index names, when a page is made; what is left is looked at as for any other page.
+const CANDIDATE_LOOKS_MAX: usize = 32_768;
 
 impl Views {
     /// The journal goes on under another name.
@@ -55,7 +57,11 @@ impl Views {
         if let Some(&id) = self.by_key.get(&key) {
             return Ok(id);
         }
-        self.make_room(MEMBERS_MAX)?;
+        let asks_bytes = key.held_bytes();
+        self.make_room(
+            MEMBERS_MAX,
+            self.limits.asks_bytes.saturating_sub(asks_bytes),
+        )?;
         let key = Arc::new(key);
         let id = self.free.pop().unwrap_or_else(|| {
             self.views.push(None);
@@ -68,6 +74,7 @@ impl Views {
         let view = View {
             key: key.clone(),
             held,
+            asks_bytes,
             state_seq: 0,
             since: self.followed,
             waiters: BTreeMap::new(),
@@ -80,6 +87,7 @@ impl Views {
             *place = Some(Box::new(view));
         }
         self.by_key.insert(key, id);
+        self.asks_bytes += asks_bytes;
         Ok(id)
     }
 
@@ -113,9 +121,10 @@ impl Views {
         if let Some(ids) = known {
             let filtered = &mut self.stats.filtered;
             let records = ids.iter().filter_map(|&id| jobs.get(id));
-            page.fill_from(records, &mut |record| {
+            let mut budget = CANDIDATE_LOOKS_MAX;
+            page.fill_from(records, &mut budget, &mut |record, looks| {
                 *filtered += 1;
-                terms.belongs(projection, record)
+                terms.belongs(projection, record, looks)
             })
             .inspect_err(|_| self.free.push(id))?;
         }
@@ -181,8 +190,8 @@ impl Views {
     }
 
     /// Lets go of views that nobody waits for until there is room.
-    fn make_room(&mut self, members_max: usize) -> Result<(), HttpError> {
-        while self.members > members_max
+    fn make_room(&mut self, members_max: usize, asks_max: usize) -> Result<(), HttpError> {
+        while (self.members > members_max || self.asks_bytes > asks_max)
             && let Some((_, oldest)) = self.idle.pop_first()
         {
             self.drop_view(oldest);
@@ -193,6 +202,10 @@ impl Views {
                 format!("too many jobs are watched: at most {members_max} may be; try again later"),
             ));
         }
+        if self.asks_bytes > asks_max {
+            let text = "too many filters and lists of jobs are watched; try again later";
+            return Err(HttpError::new(429, text));
+        }
         Ok(())
     }
 
@@ -201,6 +214,7 @@ impl Views {
             return;
         };
         self.by_key.remove(&view.key);
+        self.asks_bytes = self.asks_bytes.saturating_sub(view.asks_bytes);
         if let Some(stamp) = view.idle {
             self.idle.remove(&stamp);
         }

@@ -30,6 +30,8 @@ pub struct Limits {
     pub log: usize,
     /// Most bytes of row fragments and bodies that are kept.
     pub cache_bytes: usize,
+    /// Most bytes that what is asked takes, of all views: filters, above all their regexes, and lists of jobs.
+    pub asks_bytes: usize,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             idle_views: 4_096,
             log: 65_536,
             cache_bytes: 128 << 20,
+            asks_bytes: 256 << 20,
         }
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct Member {
     pub(crate) sign: u64,
 }
 
-/// Whether a job belongs to the query.
-pub(crate) type Belongs<'a> = &'a mut dyn FnMut(&Record) -> Result<bool, HttpError>;
+/// Whether a job belongs to the query; what it took to find out is added to the number.
+pub(crate) type Belongs<'a> = &'a mut dyn FnMut(&Record, &mut usize) -> Result<bool, HttpError>;
 
 /// How one change was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Page {
         std::mem::take(&mut self.members)
     }
 
-    /// Looks on in the order until the page is whole or `budget` jobs were looked at.
+    /// Looks on in the order until the page is whole or the `budget` of looks is used up.
     ///
     /// # Errors
     /// [`HttpError`]: whether one of them belongs to the query cannot be said.
@@ -216,45 +216,59 @@ impl Page {
             if self.members.len() > self.limit || *budget == 0 {
                 return Ok(());
             }
-            *budget -= 1;
             let at = self.place(key.seq());
-            if let Some(record) = projection.jobs().record(key.slot())
-                && belongs(record)?
-            {
-                self.put(record.id(), at, self.members.len());
+            match projection.jobs().record(key.slot()) {
+                Some(record) => self.look_at(record, at, budget, belongs)?,
+                None => self.looked = at + 1,
             }
-            self.looked = at + 1;
         }
         self.looked = END;
         Ok(())
     }
 
-    /// The page is made of these jobs, which are all that can belong to it.
+    fn look_at(
+        &mut self,
+        record: &Record,
+        at: u64,
+        budget: &mut usize,
+        belongs: Belongs<'_>,
+    ) -> Result<(), HttpError> {
+        let mut looks = 1;
+        if belongs(record, &mut looks)? {
+            self.put(record.id(), at, self.members.len());
+        }
+        self.looked = at + 1;
+        *budget = budget.saturating_sub(looks);
+        Ok(())
+    }
+
+    /// The same, through these jobs, which are all that can belong to it, in any order.
     ///
     /// # Errors
     /// As [`Page::fill`].
     pub(crate) fn fill_from<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Record>,
+        budget: &mut usize,
         belongs: Belongs<'_>,
     ) -> Result<(), HttpError> {
-        let mut found = Vec::new();
-        for record in records {
-            let at = self.place(record.modify_seq());
-            if record.status().is_some() && at >= self.start && belongs(record)? {
-                found.push((at, record.id()));
+        if self.is_whole() {
+            return Ok(());
+        }
+        let mut left: Vec<(u64, &Record)> = records
+            .filter(|record| record.status().is_some())
+            .map(|record| (self.place(record.modify_seq()), record))
+            .filter(|(at, _)| *at >= self.looked)
+            .collect();
+        left.sort_unstable_by_key(|(at, _)| *at);
+        left.dedup_by_key(|(at, _)| *at);
+        for (at, record) in left {
+            if self.members.len() > self.limit || *budget == 0 {
+                return Ok(());
             }
+            self.look_at(record, at, budget, belongs)?;
         }
-        found.sort_unstable();
-        found.dedup();
         self.looked = END;
-        if let Some(&(after, _)) = found.get(self.limit + 1) {
-            found.truncate(self.limit + 1);
-            self.looked = after;
-        }
-        for (at, id) in found {
-            self.put(id, at, self.members.len());
-        }
         Ok(())
     }
 

@@ -7,11 +7,14 @@ use info::Projection;
 use job::JobId;
 
 use super::{
-    Made,
+    Jobs, Made,
     view::{Held, Key, PageView, View, ViewId, Waiter},
     views::{Views, index},
 };
 use crate::answer::HttpError;
+
+/// What making a body that is about few jobs takes, in looks.
+const BODY_LOOKS: usize = 64;
 
 impl Views {
     /// Brings a view up to what is asked of it: a page is looked on until it is whole, and compared if all may have changed; a body that
@@ -28,7 +31,7 @@ impl Views {
         let settled = match &mut view.held {
             Held::Page(held) => self.settle_page(projection, id, held, budget),
             Held::Body(_) => self
-                .settle_body(projection, &mut view)
+                .settle_body(projection, &mut view, budget)
                 .map(|()| (true, None)),
         };
         let settled = settled.map(|(whole, changed)| {
@@ -52,10 +55,10 @@ impl Views {
     ) -> Result<(bool, Option<u64>), HttpError> {
         let terms = self.groups.terms(held.group);
         let filtered = &mut self.stats.filtered;
-        let mut belongs = |record: &info::Record| match &terms {
+        let mut belongs = |record: &info::Record, looks: &mut usize| match &terms {
             Some(terms) => {
                 *filtered += 1;
-                terms.belongs(projection, record)
+                terms.belongs(projection, record, looks)
             }
             None => Ok(false),
         };
@@ -63,7 +66,7 @@ impl Views {
             if !held.page.is_whole() {
                 let jobs = projection.jobs();
                 let records = list.iter().filter_map(|&id| jobs.get(id));
-                held.page.fill_from(records, &mut belongs)?;
+                held.page.fill_from(records, budget, &mut belongs)?;
             }
         } else {
             held.page.fill(projection, budget, &mut belongs)?;
@@ -96,7 +99,12 @@ impl Views {
         Ok((true, (!same).then_some(index(projection))))
     }
 
-    fn settle_body(&mut self, projection: &Projection, view: &mut View) -> Result<(), HttpError> {
+    fn settle_body(
+        &mut self,
+        projection: &Projection,
+        view: &mut View,
+        budget: &mut usize,
+    ) -> Result<(), HttpError> {
         let Held::Body(held) = &mut view.held else {
             return Ok(());
         };
@@ -105,6 +113,11 @@ impl Views {
         }
         let Key::Body(viewer, query) = &*view.key else {
             return Ok(());
+        };
+        // It may have looked at all jobs: others have their turn before the next one that may.
+        *budget = match held.watch.jobs {
+            Jobs::All => 0,
+            Jobs::One(_) | Jobs::None => budget.saturating_sub(BODY_LOOKS),
         };
         let made = query.make(projection, *viewer)?;
         let sign = sign(&made);

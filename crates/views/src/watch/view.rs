@@ -32,6 +32,16 @@ pub(crate) enum Key {
     Body(Viewer, Query),
 }
 
+impl Key {
+    /// Bytes it holds, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Page(_, query) => query.held_bytes(),
+            Self::Body(_, query) => query.held_bytes(),
+        }
+    }
+}
+
 /// Who waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
@@ -109,6 +119,8 @@ pub(crate) enum Held {
 pub(crate) struct View {
     pub(crate) key: Arc<Key>,
     pub(crate) held: Held,
+    /// Bytes that what is asked takes, about.
+    pub(crate) asks_bytes: usize,
     /// The newest change of what it shows: who has an older index is answered.
     pub(crate) state_seq: u64,
     /// From here on every change was followed; what was before only the log can tell.

@@ -50,6 +50,8 @@ pub struct Stats {
     pub log: usize,
     /// Bytes of rows and bodies kept.
     pub cache_bytes: usize,
+    /// Bytes that what is asked takes: filters and lists of jobs.
+    pub asks_bytes: usize,
     /// Views that a change touched, ever.
     pub touched: u64,
     /// Waiters answered because of a change, ever.
@@ -88,6 +90,8 @@ pub struct Views {
     /// Up to here changes were told.
     pub(super) followed: u64,
     pub(super) members: usize,
+    /// Bytes that what is asked takes, of all views.
+    pub(super) asks_bytes: usize,
     /// Bodies kept, oldest first.
     pub(super) drawn: VecDeque<ViewId>,
     pub(super) drawn_bytes: usize,
@@ -124,6 +128,7 @@ impl Views {
             life: 1,
             followed: 0,
             members: 0,
+            asks_bytes: 0,
             drawn: VecDeque::new(),
             drawn_bytes: 0,
             stats: Stats::default(),
@@ -139,6 +144,7 @@ impl Views {
             waiters: self.waiting.len(),
             log: self.log.len(),
             cache_bytes: self.rows.heap_bytes() + self.drawn_bytes,
+            asks_bytes: self.asks_bytes,
             rows_made: self.rows.made(),
             ..self.stats
         }
