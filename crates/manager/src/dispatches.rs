@@ -24,10 +24,10 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) const MADE_MAX: usize = 256;
 /// See [`MADE_MAX`].
 pub(crate) const MADE_BYTES_MAX: usize = 16 << 20;
-/// The `J` of so many parents is kept …
+/// The longest `J` of a parameterized job: a small request makes as much of it as one that sends a whole `J`.
+pub(crate) const PARENT_BYTES_MAX: usize = 1 << 20;
+/// The `J` of so many parents is kept.
 const TEMPLATES_MAX: usize = 16;
-/// … if it has no more bytes than this.
-const TEMPLATE_BYTES_MAX: usize = 1 << 20;
 
 /// A dispatch that fits the rules of its parent.
 #[derive(Debug)]
@@ -105,9 +105,9 @@ impl Dispatches {
         found.map(|(_, template)| Arc::clone(template))
     }
 
-    /// Keeps a parent at hand whose `J` has so many bytes.
+    /// Keeps a parent at hand whose `J` has so many bytes; one from before there was a bound may be too long for it.
     pub(crate) fn keep(&mut self, parent: JobId, template: &Arc<Template>, bytes: usize) {
-        if bytes > TEMPLATE_BYTES_MAX || self.template(parent).is_some() {
+        if bytes > PARENT_BYTES_MAX || self.template(parent).is_some() {
             return;
         }
         if self.templates.len() == TEMPLATES_MAX {

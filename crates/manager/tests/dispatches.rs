@@ -83,7 +83,7 @@ fn answers(actions: &[Action]) -> Vec<(Token, Result<Value, String>)> {
 #[test]
 fn fault_dispatches_of_a_large_parent_are_made_a_few_at_a_time() {
     const COUNT: usize = 40;
-    let (mut world, parent) = with_parent(OWNER, 3 << 20);
+    let (mut world, parent) = with_parent(OWNER, 700 << 10);
     let mut actions = Vec::new();
     for who in 0..COUNT {
         let ask = json!({"id": parent, "meta": {"who": who.to_string()}}).to_string();
@@ -103,6 +103,35 @@ fn fault_dispatches_of_a_large_parent_are_made_a_few_at_a_time() {
     let answered: BTreeSet<Token> = answers(&all).iter().map(|(token, _)| *token).collect();
     assert_eq!((answers(&all).len(), answered.len()), (COUNT, COUNT));
     assert_eq!(world.disk.rows.len(), COUNT + 1);
+}
+
+#[test]
+fn fault_a_job_that_others_are_made_from_is_not_of_any_size() {
+    let mut jobspec: Value = serde_json::from_str(JOBSPEC).unwrap();
+    let system = &mut jobspec["attributes"]["system"];
+    system["environment"]["BIG"] = "x".repeat(1 << 20).into();
+    let mut world = World::new();
+    let mut submit = |jobspec: &Value, flags| {
+        let submit = submission(OWNER, &jobspec.to_string(), 0, flags);
+        answers(&world.call(1, OWN, "job-ingest.submit", Some(&submit), false))
+    };
+    assert!(submit(&jobspec, 0).is_empty(), "taken, not durable yet");
+    jobspec["attributes"]["system"]["weir"] = json!({"parameterized": {}});
+    const NOVALIDATE: i64 = 8;
+    for flags in [0, NOVALIDATE] {
+        let submit = submission(OWNER, &jobspec.to_string(), 0, flags);
+        world.call(1, OWN, "job-ingest.submit", Some(&submit), false);
+    }
+    assert_eq!(world.manager_ids().len(), 1);
+    let refused: Vec<_> = answers(&world.durable(usize::MAX))
+        .into_iter()
+        .filter_map(|(_, answer)| answer.err())
+        .collect();
+    assert_eq!(refused.len(), 2);
+    assert!(
+        refused[0].contains("expected at most 1048576"),
+        "{refused:?}"
+    );
 }
 
 #[test]

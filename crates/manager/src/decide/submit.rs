@@ -16,6 +16,7 @@ use crate::action::{JobWrite, Refusal};
 use crate::decide::Answer;
 use crate::decide::dispatch::WAITS_FOR_DISPATCH;
 use crate::decide::shutdown::SHUTTING_DOWN;
+use crate::dispatches::PARENT_BYTES_MAX;
 use crate::input::Call;
 use crate::keys::Submission;
 use crate::manager::Manager;
@@ -147,6 +148,15 @@ impl Manager {
             parameterized = checked.is_some_and(|all| all.job_type() == JobType::Parameterized);
             stripped
         };
+        if parameterized && j.len() > PARENT_BYTES_MAX {
+            return Err(Refusal::new(
+                errno::EINVAL,
+                format!(
+                    "attributes.system.weir.parameterized: J has {} bytes: expected at most {PARENT_BYTES_MAX}, since each dispatch makes a job of it",
+                    j.len()
+                ),
+            ));
+        }
         let j = Bytes::copy_from_slice(j.as_bytes());
         if flags & FLAG_NOVALIDATE == 0 {
             self.specs.remember(Recent {
