@@ -1,7 +1,7 @@
 //! A bar for long work, on standard error: only on a terminal, and only when there is much to do.
 
 use crate::output;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// From this many pieces on there is a bar.
 pub const PIECES_FROM: usize = 100;
@@ -18,10 +18,17 @@ impl Bar {
             return Self(None);
         }
         let template =
-            format!("{{bar:40}} {{human_pos}}/{{human_len}} {what}, {{per_sec}}, {{eta}} left");
+            format!("{{bar:40}} {{human_pos}}/{{human_len}} {what}, {{rate}}/s, {{eta}} left");
         let Ok(style) = ProgressStyle::with_template(&template) else {
             return Self(None);
         };
+        let style = style.with_key(
+            "rate",
+            |state: &ProgressState, to: &mut dyn std::fmt::Write| {
+                // Whole ones: digits behind the point only flicker.
+                let _ = write!(to, "{:.0}", state.per_sec());
+            },
+        );
         Self(Some(ProgressBar::new(pieces as u64).with_style(style)))
     }
 
