@@ -37,4 +37,26 @@ test_expect_success 'a daemon that was killed: nothing old is quoted' '
 	grep "weir-job-info was ended by signal 9 (Killed), starting it again in [0-9.]*s$" start.err
 '
 
+test_expect_success 'a command is not run where jobs of another session would be canceled' '
+	weir_instance --runner-arg=--cores=0 &&
+	weir submit -t1m sleep 60 >id && weir queue stop && weir submit true >waits && weir_stop &&
+	weir_fails 1 "$PWD/state holds" "have not ended" "canceled" "run that beside it: weir start" \
+		-- weir start --statedir="$PWD/state" touch ran &&
+	! test -e ran &&
+	weir_instance --runner-arg=--cores=0 &&
+	test "$(weir jobs -no "{state}" $(cat waits))" = SCHED &&
+	weir cancel $(cat waits) && { weir cancel $(cat id) || :; } && weir queue start && { weir wait $(cat id) || :; } && weir_stop &&
+	weir start --statedir="$PWD/state" --runner-arg=--cores=0 touch ran && test -f ran
+'
+
+test_expect_success 'guests are let in by both daemons, where the directory is open to them' '
+	rm -rf state && WEIR_PID= && weir_instance --allow-guests &&
+	test_when_finished weir_stop &&
+	test "$(stat -c %a state)" = 711 && test "$(stat -c %a state/store.sqlite state/key state/log | sort -u | tr "\n" " ")" = "600 700 " &&
+	for daemon in weir-job-manager weir-job-info
+	do
+		tr "\0" "\n" </proc/$(weir_daemon $daemon)/cmdline | grep -x -e --allow-guests || return 1
+	done
+'
+
 test_done

@@ -68,7 +68,9 @@ test_expect_success 'what cannot be dispatched from' '
 	weir_fails 1 "no such job 4711" -- weir dispatch 4711 &&
 	weir_fails 2 malformed -- weir dispatch abc &&
 	weir cancel $none &&
-	weir_fails 1 "inactive" -- weir dispatch $none &&
+	weir_fails 1 "$none takes no more dispatches" "Canceled" -- weir dispatch $none &&
+	weir_fails 1 "$child is not parameterized" "$parent" -- weir dispatch $child -m who=a &&
+	weir wait $plain && weir_fails 1 "$plain is not parameterized" -- weir dispatch $plain &&
 	test_expect_code 1 weir dispatch --json 4711 >out 2>err && jq -e ".id == null and .errors[0].errnum == 2" out
 '
 
@@ -86,6 +88,23 @@ test_expect_success 'a sysbatch job has one task on every node; weir run shows t
 	{ echo "0: 0"; echo "1: 1"; } >expected &&
 	test_cmp expected out &&
 	test "$(weir jobs -n -o "{nnodes}" $(weir job last))" = 2
+'
+
+test_expect_success 'weir info says what a job is, what it was given and what it needs' '
+	weir info $parent >out &&
+	grep -x "kind       parameterized: .*" out && grep -x "requires   who" out && grep -x "takes      x.y" out &&
+	grep -x "payload    optional" out && grep "^command    sh -c " out &&
+	weir info $(cat id) >out && grep -x "meta       x.y=z" out && grep -x "payload    12 bytes" out &&
+	weir info --json $(cat id) | jq -e ".jobs[0] | .kind == \"batch\" and .dispatch.payload_bytes == 12 and .command[0] == \"sh\" and .waits == null" &&
+	weir info $(weir job last) | grep "^kind       sysbatch"
+'
+
+test_expect_success 'weir info says why a job that waits is not started' '
+	weir queue stop -m "disk work" && waits=$(weir submit true) &&
+	weir info $waits | grep "^waits for  the queue is stopped (disk work)" &&
+	weir resource drain 0-1 bad && weir queue start --quiet &&
+	weir info $waits | grep -x "waits for  nodes: 0 of 2 ready (2 drained), it needs 1" &&
+	weir resource undrain 0-1 && weir wait $waits
 '
 
 weir_stop

@@ -98,7 +98,7 @@ def ends():
     client.call("job-manager.raise", {"id": parent, "severity": 0, "type": "cancel"})
     survive.equal(row(client, parent, INACTIVE)["result"], 4, "result of a canceled parent")
     survive.equal(row(client, child, INACTIVE)["result"], 1, "result of the child of a canceled parent")
-    refused(client, {"id": parent, "meta": {"who": "x"}}, 22, "job is inactive")
+    refused(client, {"id": parent, "meta": {"who": "x"}}, 22, "has ended: nothing can be dispatched")
     parameterized(client, RULES)
 
 

@@ -23,6 +23,7 @@ pub mod cli;
 pub mod cmd;
 pub mod connect;
 pub mod cursorfile;
+pub mod described;
 pub mod document;
 pub mod each;
 pub mod eventtext;

@@ -13,6 +13,14 @@ use std::borrow::Cow;
 /// The dependency of a job that others are dispatched from.
 const DISPATCH: &str = "dispatch";
 
+/// The priority of a job of urgency 31: before all others.
+pub const PRIORITY_MAX: u64 = 4_294_967_295;
+
+/// The exception for a node that went away: of a job whose parts are independent it is not fatal.
+const NODE_FAIL: &str = "node-fail";
+/// The status of a part that went away with its node: as if it had been killed.
+const STATUS_LOST: i32 = (128 + 9) << 8;
+
 /// What `returncode` says of a job that never ran.
 const RETURNCODE_NEVER_RAN: i64 = -128;
 
@@ -146,6 +154,9 @@ impl Row {
             ) {
                 (Some(kind), Some(0), _) if note.is_empty() => format!("Exception: {kind}"),
                 (Some(kind), Some(0), _) => format!("Exception: {kind}: {note}"),
+                (Some(kind), _, Some(STATUS_LOST)) if kind == NODE_FAIL && !note.is_empty() => {
+                    format!("A part was lost: {note}")
+                }
                 (_, _, Some(status)) => crate::status::describe(status),
                 _ => String::new(),
             },
@@ -170,7 +181,10 @@ impl Row {
                 .or_else(|| self.annotation("user.reason"))
             {
                 Some(Value::String(text)) => Cow::Borrowed(text),
-                _ => Cow::Borrowed(""),
+                _ => match self.annotation("sched.t_estimate").and_then(Value::as_f64) {
+                    Some(at) => Cow::Owned(format!("starts by {}", crate::when::iso_seconds(at))),
+                    None => Cow::Borrowed(""),
+                },
             },
             Some(State::Inactive) if self.result() != Some(JobResult::Completed) => {
                 Cow::Owned(self.reason())
@@ -371,11 +385,21 @@ mod tests {
             (failed.info().as_ref(), failed.returncode()),
             ("Exit 3", Some(3))
         );
+        let lost = r#"{"id":1,"state":64,"result":2,"waitstatus":35072,"exception_severity":1,"exception_type":"node-fail","exception_note":"the node process of h-2 went away"}"#;
+        assert_eq!(
+            row(lost).info(),
+            "A part was lost: the node process of h-2 went away"
+        );
+        let other = lost.replace("35072", "768");
+        assert_eq!(row(&other).info(), "Exit 3");
         let fine = row(r#"{"id":1,"state":64,"result":1,"waitstatus":0}"#);
         assert_eq!(
             (failed.json(0.0).reason.as_deref(), fine.json(0.0).reason),
             (Some("Exit 3"), None)
         );
+        let reserved =
+            r#"{"id":1,"state":8,"priority":16,"annotations":{"sched":{"t_estimate":86400.0}}}"#;
+        assert!(row(reserved).info().starts_with("starts by 1970-01-0"));
         let killed = row(r#"{"id":1,"state":64,"result":2,"waitstatus":9}"#);
         assert_eq!(killed.returncode(), Some(-9));
     }

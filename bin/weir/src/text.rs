@@ -114,6 +114,20 @@ pub fn pad(out: &mut String, text: &str, columns: usize, align: Align, fill: cha
     out.extend(std::iter::repeat_n(fill, missing - before));
 }
 
+/// A word as a shell reads it back.
+#[must_use]
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    if !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/:._-=+,@".contains(c))
+    {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,5 +163,21 @@ mod tests {
         pad(&mut out, "ab", 5, Align::Center, '.');
         pad(&mut out, "é", 3, Align::Left, '_');
         assert_eq!(out, "  日.ab..é__");
+    }
+
+    #[test]
+    fn what_is_said_can_be_pasted_into_a_shell() {
+        assert_eq!(
+            shell_word("local:///run/weir/socket"),
+            "local:///run/weir/socket"
+        );
+        assert_eq!(
+            (shell_word(""), shell_word("a b")),
+            ("''".into(), "'a b'".into())
+        );
+        assert_eq!(
+            shell_word("/tmp/trash directory.x/it's"),
+            "'/tmp/trash directory.x/it'\\''s'"
+        );
     }
 }

@@ -279,7 +279,11 @@ async fn a_parameterized_job_is_dispatched_from_over_restarts_and_a_key_makes_on
         ["submit", "validate", "dependency-add", "exception", "clean"]
     );
     let (errnum, text) = refused(&client, "job-manager.dispatch", dispatch("m")).await;
-    assert_eq!((errnum, text.as_str()), (errno::EINVAL, "job is inactive"));
+    let expected = format!(
+        "job {} has ended: nothing can be dispatched from it",
+        job::JobId(parent)
+    );
+    assert_eq!((errnum, text), (errno::EINVAL, expected));
 }
 
 #[tokio::test]

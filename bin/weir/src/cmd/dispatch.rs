@@ -3,7 +3,7 @@
 use crate::connect::{self, CallError, Session};
 use crate::failure::usage;
 use crate::output;
-use crate::{document, each, ids};
+use crate::{described, document, each, ids};
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -81,13 +81,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let answer: SubmitResponse = connect::block_on(async {
         let session = Session::open().await?;
         let answer = session.call("job-manager.dispatch", &request).await;
+        let why = match &answer {
+            Err(CallError::Refused {
+                errnum: errno::EINVAL,
+                text: Some(text),
+                ..
+            }) if text.ends_with("dispatched from it") => described::no_parent(&session, id).await,
+            _ => None,
+        };
         anyhow::Ok(answer.map_err(|error| match &error {
             CallError::Refused { errnum, text, .. }
                 if *errnum != errno::ENOSYS && each::is_unknown(*errnum, text.as_deref()) =>
             {
                 error.in_words(ids::unknown(id))
             }
-            _ => error,
+            _ => match why {
+                Some(why) => error.in_words(why),
+                None => error,
+            },
         })?)
     })?;
     if args.json {

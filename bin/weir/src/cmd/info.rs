@@ -1,16 +1,16 @@
 //! `weir info`: all that is known about a job, for a person to read.
 
-use crate::connect::{self, Session};
+use crate::connect;
+use crate::described::{self, Described};
 use crate::document;
 use crate::failure;
 use crate::ids::{self, Problem};
 use crate::listing;
 use crate::outcome;
 use crate::output::{self, Paint, Palette, complain};
-use crate::row::Row;
+use crate::row::{PRIORITY_MAX, Row};
 use crate::{text, users, when};
 use job::JobId;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -26,7 +26,10 @@ EXAMPLES
 
 JSON
   {\"jobs\":[…],\"errors\":[…],\"stale\":…}, one document always; a job is as 'weir jobs --json' shows
-  it, and \"key\" is the one of 'weir submit --key', or null
+  it, and \"key\" is the one of 'weir submit --key', or null; with it \"command\":[…], \"kind\":
+  \"batch\"|\"sysbatch\"|\"parameterized\", \"parameterized\":{\"payload\",\"meta_required\",
+  \"meta_optional\"}, \"dispatch\":{\"meta\":{…},\"payload_bytes\":N}, \"waits\":TEXT; null where
+  there is none, or nobody says
 
 EXIT STATUS
   0  shown
@@ -42,9 +45,6 @@ pub struct Args {
     pub(crate) json: bool,
 }
 
-/// Look-ups on their way at a time.
-const IN_FLIGHT_MAX: usize = 1024;
-
 /// Shows.
 ///
 /// # Errors
@@ -52,22 +52,22 @@ const IN_FLIGHT_MAX: usize = 1024;
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (jobs, mut problems) = ids::sorted_out(&args.ids)?;
     let mut rows = Vec::new();
-    let mut keys = Vec::new();
+    let mut all = Vec::new();
     let mut stale = None;
     if !jobs.is_empty() {
         let looked = connect::block_on(async {
             let (found, age) = listing::by_id(&jobs, &outcome::ATTRIBUTES, false).await?;
-            let there = found.iter().flatten().map(Row::job_id).collect::<Vec<_>>();
-            let keys = match age {
-                None => submit_keys(&there).await,
+            let there = found.iter().flatten().collect::<Vec<_>>();
+            let all = match age {
+                None => described::ask(&there).await,
                 // Who would say is away.
-                Some(_) => vec![None; there.len()],
+                Some(_) => vec![Described::default(); there.len()],
             };
-            Ok((found, age, keys))
+            Ok((found, age, all))
         });
         match looked {
             Ok((found, age, of)) => {
-                (stale, keys) = (age, of);
+                (stale, all) = (age, of);
                 for (id, result) in jobs.iter().zip(found) {
                     match result {
                         Ok(row) => rows.push(row),
@@ -88,9 +88,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let now = when::now();
     let mut out = output::stdout();
     if args.json {
-        let jobs = rows.iter().zip(&keys).map(|(row, key)| {
+        let jobs = rows.iter().zip(&all).map(|(row, described)| {
             let mut job = serde_json::to_value(row.json(now))?;
-            job["key"] = json!(key);
+            if let (Value::Object(job), Value::Object(more)) =
+                (&mut job, serde_json::to_value(described)?)
+            {
+                job.extend(more);
+            }
             Ok(job)
         });
         let jobs = jobs.collect::<anyhow::Result<Vec<Value>>>()?;
@@ -101,8 +105,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             if at > 0 {
                 out.write_all(b"\n")?;
             }
-            let key = keys.get(at).and_then(Option::as_deref);
-            out.write_all(block(row, key, now, palette).as_bytes())?;
+            let nothing = Described::default();
+            let described = all.get(at).unwrap_or(&nothing);
+            out.write_all(block(row, described, now, palette).as_bytes())?;
         }
     }
     out.flush()?;
@@ -112,32 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ids::conclude(&problems)
 }
 
-/// The keys that these jobs were submitted under, as far as the instance tells.
-async fn submit_keys(jobs: &[JobId]) -> Vec<Option<String>> {
-    #[derive(Deserialize)]
-    struct Key {
-        key: String,
-    }
-    let asked = async {
-        let session = Session::open_briefly().await?;
-        let mut keys = Vec::with_capacity(jobs.len());
-        for some in jobs.chunks(IN_FLIGHT_MAX) {
-            let mut pending = Vec::with_capacity(some.len());
-            for id in some {
-                let request = json!({"id": id, "keys": ["key"]});
-                pending.push(session.start("job-manager.lookup", &request).await?);
-            }
-            for pending in pending {
-                // Most have none, others' are not told.
-                keys.push(pending.answer::<Key>().await.ok().map(|answer| answer.key));
-            }
-        }
-        anyhow::Ok(keys)
-    };
-    asked.await.unwrap_or_else(|_| vec![None; jobs.len()])
-}
-
-fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
+fn block(row: &Row, described: &Described, now: f64, palette: Palette) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -155,18 +135,25 @@ fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
     line("user", row.userid.map(|uid| users::name(uid).to_string()));
     line("queue", row.queue.clone());
     line("parent", row.parent.map(|id| ids::show(JobId(id))));
-    line("key", key.map(str::to_owned));
+    line("key", described.key.clone());
+    for (name, value) in described.lines() {
+        line(name, Some(value));
+    }
     line("status", Some(row.status().to_owned()));
     line("reason", Some(row.reason()));
     line(
         "waits for",
         row.state()
             .filter(|state| *state < job::State::Run)
-            .map(|_| row.info().into_owned()),
+            .map(|_| match &described.waits {
+                Some(waits) => waits.clone(),
+                None => row.info().into_owned(),
+            }),
     );
     line(
         "urgency",
         row.urgency.map(|urgency| match row.priority {
+            Some(PRIORITY_MAX) => format!("{urgency}, before all others"),
             Some(priority) if priority != u64::from(urgency) => {
                 format!("{urgency}, priority {priority}")
             }
@@ -176,9 +163,15 @@ fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
     line(
         "tasks",
         row.ntasks.map(|tasks| match (row.ncores, row.nnodes) {
-            (Some(cores), Some(nodes)) => format!("{tasks}, {cores} cores on {nodes} nodes"),
-            (Some(cores), None) => format!("{tasks}, {cores} cores"),
-            (None, Some(nodes)) => format!("{tasks} on {nodes} nodes"),
+            (Some(cores), Some(nodes)) => {
+                format!(
+                    "{tasks}, {} on {}",
+                    many(cores, "core"),
+                    many(nodes, "node")
+                )
+            }
+            (Some(cores), None) => format!("{tasks}, {}", many(cores, "core")),
+            (None, Some(nodes)) => format!("{tasks} on {}", many(nodes, "node")),
             (None, None) => tasks.to_string(),
         }),
     );
@@ -236,6 +229,10 @@ fn block(row: &Row, key: Option<&str>, now: f64, palette: Palette) -> String {
     out
 }
 
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +243,11 @@ mod tests {
             r#"{"id":1234,"name":"a\nb","userid":0,"state":64,"result":2,"waitstatus":768,"urgency":16,"priority":16,"ntasks":1,"t_submit":5.0}"#,
         )
         .unwrap();
-        let shown = block(&row, Some("k 1"), 10.0, Palette::PLAIN);
+        let described = Described {
+            key: Some("k 1".to_owned()),
+            ..Described::default()
+        };
+        let shown = block(&row, &described, 10.0, Palette::PLAIN);
         assert!(shown.contains("key        k 1\n"), "{shown}");
         assert!(shown.contains("name       a\\nb\n"), "{shown}");
         assert!(

@@ -9,6 +9,7 @@ use crate::supervise::http::HttpArgs;
 use crate::supervise::ready::{self, Awaited, Resources};
 use crate::supervise::report::Report;
 use crate::supervise::{self, Supervisor, layout};
+use crate::text::shell_word;
 use crate::uri::{self, From, Place, SOCKET_PATH_MAX};
 use crate::{status, when};
 use anyhow::Context as _;
@@ -20,7 +21,7 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,7 +50,7 @@ const STATUS_NOT_EXECUTABLE: u8 = 126;
 ///
 /// With a command a private instance is started in a directory of its own (unless --statedir is given), the command runs with
 /// WEIR_URI set, and when it ends what is left of the jobs is canceled, the instance stopped and the directory removed. A command that
-/// shuts the instance down goes on without it.
+/// shuts the instance down goes on without it. A --statedir whose jobs have not all ended is refused here: they would be canceled.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -58,6 +59,7 @@ EXAMPLES
   weir start -s 4                                pretend four nodes
   weir start --inactive-age-limit=90d            forget jobs ninety days after their end
   weir start --http=127.0.0.1:8080               the page and its interface there
+  weir start --allow-guests --statedir=/srv/weir others may submit and look (see --allow-guests)
   weir start sh -c 'weir run -n2 hostname'       a private instance for one command
 
 FILES
@@ -92,6 +94,10 @@ pub struct Args {
 
     #[command(flatten)]
     http: HttpArgs,
+
+    /// Let other users of this machine connect, to submit and to look; the engine runs jobs of yours only
+    #[arg(long)]
+    allow_guests: bool,
 
     /// One more argument for weir-job-manager; may be given often
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
@@ -170,18 +176,38 @@ fn statedir(args: &Args) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
             socket.display()
         )));
     }
-    let log = path.join("log");
-    std::fs::DirBuilder::new()
+    make(&path, args.allow_guests, private.is_some()).with_context(|| {
+        format!(
+            "cannot make the state directory {}; choose another with --statedir",
+            path.display()
+        )
+    })?;
+    if args.allow_guests {
+        let mode = std::fs::metadata(&path)?.permissions().mode() & 0o777;
+        if mode & 0o001 == 0 {
+            let path = path.display();
+            return Err(usage(format!(
+                "--allow-guests: {path} is closed to them (mode {mode:o}), and the socket with it: 'chmod 711 {path}' lets them \
+                 through (the store, the key and the output of jobs stay closed), or name another with --statedir"
+            )));
+        }
+    }
+    Ok((path, private))
+}
+
+/// Makes the state directory and what the daemons' logs are in. One that is made here is open to guests if they are let in, as far as the socket:
+/// what else is in it is closed by itself.
+fn make(path: &Path, for_guests: bool, private: bool) -> io::Result<()> {
+    let ours = private || !path.exists();
+    let mut builder = std::fs::DirBuilder::new();
+    builder
         .recursive(true)
         .mode(0o700)
-        .create(&log)
-        .with_context(|| {
-            format!(
-                "cannot make the state directory {}; choose another with --statedir",
-                path.display()
-            )
-        })?;
-    Ok((path, private))
+        .create(path.join("log"))?;
+    if ours && for_guests {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o711))?;
+    }
+    Ok(())
 }
 
 /// Everything from the first daemon to the last; the status to exit with.
@@ -214,6 +240,15 @@ async fn instance(args: &Args, statedir: &Path, private: bool) -> anyhow::Result
             return Err(error);
         }
     };
+    // Before anything runs jobs, or could cancel them.
+    if !args.command.is_empty()
+        && !private
+        && let Err(error) = nothing_to_lose(&session, statedir).await
+    {
+        claim.stopping(Ending::Stopped);
+        supervisor.stop(signals.stop()).await;
+        return Err(error);
+    }
     let awaited = [Awaited::of(&info), Awaited::of(&runner)];
     supervisor.keep(info);
     supervisor.keep(runner);
@@ -310,6 +345,11 @@ fn daemons(
     let mut manager = vec![OsString::from("--statedir"), statedir.into()];
     manager.extend(args.limits().into_iter().map(OsString::from));
     let mut info = common();
+    if args.allow_guests {
+        for arguments in [&mut manager, &mut info] {
+            arguments.push("--allow-guests".into());
+        }
+    }
     info.extend(args.http.arguments());
     let mut runner = common();
     if let Some(size) = args.size {
@@ -378,6 +418,9 @@ fn again(args: &Args, statedir: &Path) -> String {
     }
     words.extend(args.limits());
     words.extend(args.http.words());
+    if args.allow_guests {
+        words.push("--allow-guests".to_owned());
+    }
     for (option, given) in [
         ("manager", &args.manager_arg),
         ("info", &args.info_arg),
@@ -397,18 +440,6 @@ fn again(args: &Args, statedir: &Path) -> String {
             line.push_str(&shell_word(word));
             line
         })
-}
-
-/// A word as a shell reads it back.
-fn shell_word(text: &str) -> Cow<'_, str> {
-    if text
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "/:._-=+,@".contains(c))
-    {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")))
-    }
 }
 
 /// Until a signal or the job-manager says stop, or a daemon is given up on.
@@ -446,6 +477,27 @@ async fn say_stopping(args: &Args, session: &Session) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "weir: stopping the daemons; {jobs}{found}");
     let _ = out.flush();
+}
+
+/// Sees that there are no jobs of another session in this directory: a private instance cancels what is left when its command ends.
+async fn nothing_to_lose(session: &Session, statedir: &Path) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct Stats {
+        #[serde(default)]
+        active_jobs: u64,
+    }
+    let stats: Stats = session.call("job-manager.stats-get", &json!({})).await?;
+    let jobs = match stats.active_jobs {
+        0 => return Ok(()),
+        1 => "a job that has not ended, which".to_owned(),
+        jobs => format!("{jobs} jobs that have not ended, which"),
+    };
+    let statedir = statedir.display().to_string();
+    anyhow::bail!(
+        "the state directory {statedir} holds {jobs} would be canceled when the command ends: leave --statedir out for an instance of its own, or start it \
+         without a command and run that beside it: weir start {}",
+        shell_word(&format!("--statedir={statedir}"))
+    )
 }
 
 /// Runs the command in the instance; its status.
@@ -605,26 +657,15 @@ mod tests {
             "--runner-arg=--cores=0-1",
             "--manager-arg",
             "--x y",
+            "--allow-guests",
         ];
         assert_eq!(
             again(&Line::parse_from(line).args, Path::new("/run/w")),
-            "weir start --statedir=/run/w -s 4 '--manager-arg=--x y' --runner-arg=--cores=0-1"
+            "weir start --statedir=/run/w -s 4 --allow-guests '--manager-arg=--x y' --runner-arg=--cores=0-1"
         );
         assert_eq!(
             again(&Line::parse_from(["x"]).args, Path::new("/run/w")),
             "weir start --statedir=/run/w"
-        );
-    }
-
-    #[test]
-    fn what_is_said_can_be_pasted_into_a_shell() {
-        assert_eq!(
-            shell_word("local:///run/weir/socket"),
-            "local:///run/weir/socket"
-        );
-        assert_eq!(
-            shell_word("/tmp/trash directory.x/it's"),
-            "'/tmp/trash directory.x/it'\\''s'"
         );
     }
 }

@@ -210,3 +210,60 @@ fn fault_a_fifo_in_the_place_of_the_key_is_one_refusal() {
     ran.fails(1, &["/key is a FIFO where a file is to be: move it away"]);
     assert_eq!(ran.err().lines().count(), 1);
 }
+
+#[test]
+fn a_command_is_not_run_where_jobs_of_another_session_would_be_canceled() {
+    let exec = programs(SLEEPS);
+    for name in ["weir-job-info", "weir-job-runner"] {
+        program(exec.path(), name, "echo started >started; exec sleep 1000");
+    }
+    let pid_file = exec.path().join("pid");
+    let pid = pid_file.clone();
+    let fake = Fake::start(move |topic, _| match topic {
+        "job-manager.stats-get" => {
+            let pid = fs::read_to_string(&pid).unwrap_or_default();
+            let pid: u32 = pid.trim().parse().unwrap_or(0);
+            Answer::Ok(json!({"pid": pid, "active_jobs": 2}))
+        }
+        topic => panic!("{topic} was asked"),
+    });
+    let socket = fake.socket();
+    let state = socket.parent().unwrap();
+    let ran = run(weir(["start", "--statedir"])
+        .arg(state)
+        .args(["touch", "ran"])
+        .current_dir(exec.path())
+        .env("PID_FILE", &pid_file)
+        .env("WEIR_EXEC_DIR", exec.path()));
+    ran.fails(
+        1,
+        &[
+            "holds 2 jobs that have not ended, which would be canceled",
+            &format!(
+                "run that beside it: weir start --statedir={}",
+                state.display()
+            ),
+        ],
+    );
+    assert!(!exec.path().join("ran").exists() && !exec.path().join("started").exists());
+}
+
+#[test]
+fn guests_are_let_in_to_a_directory_that_is_open_to_them() {
+    let exec = programs("echo \"weir-job-manager: $*\" >&2; exit 78");
+    let temporary = tempfile::tempdir().unwrap();
+    let start = |state: &Path| {
+        run(weir(["start", "--allow-guests", "--statedir"])
+            .arg(state)
+            .env("WEIR_EXEC_DIR", exec.path()))
+    };
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let fresh = temporary.path().join("fresh");
+    start(&fresh).fails(1, &["--allow-guests"]);
+    assert_eq!((mode(&fresh), mode(&fresh.join("log"))), (0o711, 0o700));
+    let closed = temporary.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    start(&closed).fails(2, &["closed to them (mode 700)", "chmod 711", "--statedir"]);
+    assert_eq!(mode(&closed), 0o700);
+}

@@ -88,12 +88,14 @@ impl Manager {
     /// What a dispatch from this job must be like; `call`: who asks, if that is not settled yet.
     fn rules_of(&self, parent: JobId, call: Option<&Call>) -> Result<Parameterized, Refusal> {
         let Some(record) = self.jobs.get(&parent) else {
-            let errnum = if self.known.contains(parent) {
-                errno::EINVAL
+            return Err(if self.known.contains(parent) {
+                Refusal::new(
+                    errno::EINVAL,
+                    format!("job {parent} has ended: nothing can be dispatched from it"),
+                )
             } else {
-                errno::ENOENT
-            };
-            return Err(self.absent(parent, errnum, "job is inactive", "unknown job id"));
+                Refusal::new(errno::ENOENT, "unknown job id")
+            });
         };
         if call.is_some_and(|call| !call.cred.may_act_for(record.job.userid)) {
             return Err(Refusal::new(
@@ -116,7 +118,7 @@ impl Manager {
         if record.job.state != State::Depend {
             return Err(Refusal::new(
                 errno::EINVAL,
-                format!("job {parent} is ending"),
+                format!("job {parent} is ending: nothing more can be dispatched from it"),
             ));
         }
         Ok(rules)
