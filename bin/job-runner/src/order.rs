@@ -23,6 +23,9 @@ pub struct Order {
     pub node_index: u32,
     /// Host name, as the engine presents the node.
     pub host: String,
+    /// All hosts of the job, as a hostlist.
+    #[serde(default)]
+    pub nodelist: String,
     /// The job's directory.
     pub dir: String,
     /// The instance's URI, for the job's environment.

@@ -112,9 +112,18 @@ impl State {
             && let Ok(file) = open(path)
         {
             let _ = rustix::stdio::dup2_stderr(&file);
-            let _ = rustix::stdio::dup2_stdout(&file);
+            // A pipe is somebody's who reads it.
+            if is_file(io::stdout()) {
+                let _ = rustix::stdio::dup2_stdout(&file);
+            }
         }
     }
+}
+
+fn is_file(stream: impl std::os::fd::AsFd) -> bool {
+    rustix::fs::fstat(stream).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile
+    })
 }
 
 impl Write for &Lines {

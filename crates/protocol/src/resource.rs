@@ -30,11 +30,14 @@ pub struct AnnounceRequest<'a> {
     pub up: Cow<'a, str>,
 }
 
-/// Its answer: `{seq:I, drained:[{idset:s, nodelist:s, reason:s, timestamp:f, userid?:I}…]}`.
+/// Its answer: `{seq:I, before?:HOSTLIST, drained:[{idset:s, nodelist:s, reason:s, timestamp:f, userid?:I}…]}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AnnounceResponse {
     /// The entry this answer rests on.
     pub seq: u64,
+    /// The names of the nodes that were known before, if they were others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     /// Nodes of the set that are to get no new job.
     pub drained: Vec<Drained>,
 }

@@ -21,6 +21,7 @@ mod events;
 pub(crate) mod exec;
 pub mod machine;
 mod nodes;
+mod notes;
 pub mod orders;
 mod requests;
 mod resources;

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use job::jobspec::{JobType, PerResource, Shell};
-use job::{JobId, Jobspec, R};
+use job::{Hostlist, JobId, Jobspec, R};
 use protocol::exec::StartRequest;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
@@ -171,6 +171,7 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Plan, OrderErro
     } else {
         jobspec.ntasks
     };
+    let nodelist = Hostlist::from_names(nodes.iter().map(|node| &node.host)).to_string();
     let mut first_task = 0;
     let mut orders = Vec::with_capacity(nodes.len());
     for (index, (node, tasks)) in (0u32..).zip(nodes.iter().zip(&tasks)) {
@@ -181,6 +182,7 @@ pub fn orders(request: &StartRequest<'_>, site: &Site) -> Result<Plan, OrderErro
             nnodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
             node_index: index,
             host: node.host.clone(),
+            nodelist: nodelist.clone(),
             dir: paths::job(&site.statedir, request.id.0)
                 .display()
                 .to_string(),

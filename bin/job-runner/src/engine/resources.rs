@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 use wire::{Request, Response, errno, json_payload, parse_json};
 
+use crate::engine::notes;
 use crate::engine::serve::{Engine, now};
 use crate::engine::targets;
 
@@ -83,6 +84,8 @@ pub(super) struct Resources {
 #[derive(Deserialize)]
 struct Announced {
     seq: u64,
+    #[serde(default)]
+    before: Option<String>,
     #[serde(default)]
     drained: Vec<AnnouncedDrain>,
 }
@@ -239,6 +242,10 @@ impl Engine {
 
     /// Tells that nodes came or went.
     pub(super) fn tell_nodes(&mut self, ranks: &Set, up: bool) -> anyhow::Result<()> {
+        if let Some(note) = self.notes.nodes(ranks, up, &self.specs) {
+            info!("{note}");
+            notes::say(&note);
+        }
         // What changes before the nodes were announced is announced.
         if self.resources.log != Log::Told || ranks.is_empty() {
             return Ok(());
@@ -324,6 +331,11 @@ impl Engine {
     fn announced(&mut self, payload: &[u8]) -> anyhow::Result<()> {
         let answer: Announced = parse_json(payload)?;
         self.resources.seq = self.resources.seq.max(answer.seq);
+        if let Some(before) = &answer.before {
+            let note = notes::others(before, &self.specs);
+            warn!("{note}");
+            notes::say(&note);
+        }
         let mut drained: Vec<Option<Drained>> = vec![None; self.specs.len()];
         for one in answer.drained {
             let ranks = Set::parse(&one.idset).unwrap_or_default();
@@ -406,8 +418,7 @@ impl Engine {
         let undrains = request.topic.method() == "undrain";
         let planned = checked.and_then(|ranks| {
             if undrains {
-                self.plan_undrain(&ranks, asked.mode.as_deref())
-                    .map(|ranks| (ranks, 0))
+                self.plan_undrain(&ranks, &asked).map(|ranks| (ranks, 0))
             } else {
                 self.plan_drain(&ranks, &asked)
             }
@@ -466,7 +477,7 @@ impl Engine {
             Mode::New if !already.is_empty() => {
                 let text = format!(
                     "{} already drained: overwrite 1 replaces the reason",
-                    ranks_text(&already)
+                    targets::spelled(&asked.targets, &already, &self.specs)
                 );
                 return Err((errno::EEXIST, text));
             }
@@ -482,9 +493,9 @@ impl Engine {
         })
     }
 
-    fn plan_undrain(&self, ranks: &Set, mode: Option<&str>) -> Result<Set, (u32, String)> {
+    fn plan_undrain(&self, ranks: &Set, asked: &DrainRequest) -> Result<Set, (u32, String)> {
         let is_drained = |rank: &u32| self.resources.has(*rank).is_some();
-        match mode {
+        match asked.mode.as_deref() {
             Some("force") => return Ok(ranks.iter().filter(is_drained).collect()),
             Some(met) => {
                 let text = format!("mode: expected force, got '{met}'");
@@ -498,7 +509,10 @@ impl Engine {
         }
         Err((
             errno::EINVAL,
-            format!("{} not drained", ranks_text(&others)),
+            format!(
+                "{} not drained",
+                targets::spelled(&asked.targets, &others, &self.specs)
+            ),
         ))
     }
 
@@ -515,8 +529,4 @@ fn slim(request: Request) -> Request {
         payload: None,
         ..request
     }
-}
-
-fn ranks_text(ranks: &Set) -> String {
-    format!("rank{} {ranks}", if ranks.len() == 1 { "" } else { "s" })
 }

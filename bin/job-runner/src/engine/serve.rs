@@ -17,6 +17,7 @@ use crate::engine::connect::{Connecting, RECONNECT_AFTER, connect};
 use crate::engine::exec::{Exec, Out};
 use crate::engine::machine;
 use crate::engine::nodes::{NodeSetup, Nodes};
+use crate::engine::notes::Notes;
 use crate::engine::orders::Site;
 use crate::engine::requests;
 use crate::engine::resources::{self, Resources};
@@ -61,6 +62,7 @@ pub(super) struct Engine {
     pub(super) resources: Resources,
     pub(super) exec: Exec,
     pub(super) nodes: Nodes,
+    pub(super) notes: Notes,
     statedir: PathBuf,
     boot: Boot,
     pub(super) session: Option<Session>,
@@ -118,6 +120,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         resources: Resources::new(config.pool.clone(), &specs),
         specs,
         nodes,
+        notes: Notes::default(),
         boot: Boot::look(&config.statedir),
         statedir: config.statedir.clone(),
         session: None,

@@ -91,6 +91,15 @@ pub(crate) fn ranks(text: &str, nodes: &[NodeSpec]) -> Result<Set, TargetsError>
     Ok(found)
 }
 
+/// Some of the nodes that `text` means, spelled as it spells them: ranks, or names.
+pub(crate) fn spelled(text: &str, ranks: &Set, nodes: &[NodeSpec]) -> String {
+    if text.trim().parse::<Idset>().is_ok() {
+        return format!("rank{} {ranks}", if ranks.len() == 1 { "" } else { "s" });
+    }
+    let hosts = ranks.iter().filter_map(|rank| nodes.get(rank as usize));
+    Hostlist::from_names(hosts.map(|node| &node.host)).to_string()
+}
+
 fn of_ids(
     ids: &Idset,
     nodes: &[NodeSpec],
@@ -137,6 +146,21 @@ mod tests {
         assert_eq!(met("[1-2]"), "1-2");
         assert_eq!(met("h-[0,3]"), "0,3");
         assert_eq!(met("h-2,h-2"), "2");
+    }
+
+    #[test]
+    fn nodes_are_named_as_they_were_typed() {
+        let node = |host: &str| NodeSpec {
+            host: host.to_owned(),
+            cores: Set::first(1),
+            gpus: Set::new(),
+        };
+        let nodes: Vec<NodeSpec> = ["h-0", "h-1", "h-2"].map(node).into();
+        let some = |ids: &[u32]| ids.iter().copied().collect::<Set>();
+        assert_eq!(spelled("0-2", &some(&[1]), &nodes), "rank 1");
+        assert_eq!(spelled(" [0-2] ", &some(&[1, 2]), &nodes), "ranks 1-2");
+        assert_eq!(spelled("h-1", &some(&[1]), &nodes), "h-1");
+        assert_eq!(spelled("h-[0-2]", &some(&[0, 1]), &nodes), "h-[0-1]");
     }
 
     #[test]

@@ -228,6 +228,13 @@ fn environment(order: &Order) -> (BTreeMap<String, String>, String) {
         environment.insert(format!("FLUX_{name}"), value.clone());
         environment.insert(format!("WEIR_{name}"), value);
     }
+    // Flux has no name for these.
+    for (name, value) in [
+        ("WEIR_NODE", &order.host),
+        ("WEIR_NODELIST", &order.nodelist),
+    ] {
+        environment.insert(name.to_owned(), value.clone());
+    }
     if !order.gpus.is_empty() {
         let gpus: Vec<String> = order.gpus.iter().map(ToString::to_string).collect();
         environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(","));

@@ -18,7 +18,7 @@ use crate::manager::Manager;
 use crate::write::Object;
 
 impl Manager {
-    /// `{R, pools?, up}` → `{seq, drained}`: what differs from what is known is posted, in one commit.
+    /// `{R, pools?, up}` → `{seq, before?, drained}`: what differs from what is known is posted, in one commit.
     pub(crate) fn resource_announce(&mut self, call: &Call) -> Result<Answer, Refusal> {
         let request: AnnounceRequest<'_> = parse(call)?;
         let mut pools = BTreeMap::new();
@@ -39,6 +39,9 @@ impl Manager {
         if is_new || up != *self.nodes.up() {
             self.may_change()?;
         }
+        let names = |define: &Define| define.nodelist(define.ranks()).to_string();
+        let before = self.nodes.define().map(|known| names(known));
+        let before = before.filter(|before| *before != names(&define));
         if is_new {
             self.post_nodes(&ResourceEvent::Define(Arc::new(define)));
         }
@@ -57,7 +60,10 @@ impl Manager {
             });
         }
         let drained = self.nodes.drained_json();
-        let answer = Object::new(drained.len()).number("seq", self.seq.0);
+        let mut answer = Object::new(drained.len()).number("seq", self.seq.0);
+        if let Some(before) = &before {
+            answer = answer.value("before", before);
+        }
         Ok(Answer::Json(answer.raw("drained", &drained).end()))
     }
 
