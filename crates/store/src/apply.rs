@@ -238,6 +238,7 @@ impl Gather {
         db: &Connection,
         blobs: &mut Blobs,
         gone: &Gone,
+        later: &[i64],
     ) -> Result<(), rusqlite::Error> {
         self.change = Change::default();
         if let Some(upto) = self.trim {
@@ -271,7 +272,9 @@ impl Gather {
         }
         for delta in self.deltas.iter().filter(|delta| !delta.delete) {
             let held = |id| {
-                if self.removal.stays_for_now(id_from_sql(id)) && self.removal.is_deferred() {
+                let is_deferred = self.removal.is_deferred();
+                if self.removal.stays_for_now(id_from_sql(id)) && is_deferred || later.contains(&id)
+                {
                     Held::Whole
                 } else if self.removal.stays_for_now(id_from_sql(id)) || gone.contains(id) {
                     Held::Broken

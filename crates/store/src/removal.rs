@@ -277,7 +277,7 @@ mod tests {
             attempts += 1;
             let tx = db.transaction().unwrap();
             let before = gather.removal.retries();
-            match gather.write(&tx, &mut blobs, &Gone::default()) {
+            match gather.write(&tx, &mut blobs, &Gone::default(), &[]) {
                 Ok(()) => break tx.commit().unwrap(),
                 Err(_) if gather.removal.retries() > before => {
                     blobs.rolled_back();

@@ -605,7 +605,7 @@ impl Run {
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(failure)?;
             let retries = gather.removal.retries();
-            match gather.write(&tx, &mut self.blobs, &self.gone) {
+            match gather.write(&tx, &mut self.blobs, &self.gone, &self.later) {
                 Ok(()) => {
                     let start = Instant::now();
                     tx.commit().map_err(failure)?;
