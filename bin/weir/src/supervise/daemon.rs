@@ -1,7 +1,7 @@
 //! One daemon: which program, with which arguments, and what it said last.
 //!
-//! Standard output and error go to its log, appended. The daemon itself keeps that file short (`logs`); one that ends before it could is
-//! helped at its next start.
+//! Standard error goes to its log, appended. The daemon itself keeps that file short (`logs`); one that ends before it could is helped at its
+//! next start. Standard output is a pipe: lines for whoever started the instance.
 
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ impl Daemon {
         command
             .args(&self.arguments)
             .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
+            .stdout(Stdio::piped())
             .stderr(log)
             .process_group(0)
             // A job's surroundings are not a daemon's.

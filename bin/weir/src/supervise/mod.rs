@@ -12,6 +12,8 @@
 //! [`layout`] looks at what is in the directory, [`claim`] keeps a second supervisor away, [`daemon`] knows programs and logs, [`ready`] when an
 //! instance answers, [`report`] what is said of an end, [`processes`] when one that others keep has ended.
 //!
+//! What a daemon says on its standard output is a [`Report::Note`] each line.
+//!
 //! Left to others: what a daemon does, and everything about jobs.
 
 pub mod claim;
@@ -30,7 +32,8 @@ use report::{Ends, Report};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
-use tokio::process::Child;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -42,6 +45,8 @@ const REFUSALS_MAX: u32 = 5;
 const WELL_AFTER: Duration = Duration::from_secs(10);
 /// How long a process may take to be gone once it was killed; one that hangs in the kernel is left to it.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// The longest line of a daemon that is told whole, in bytes.
+const NOTE_LEN_MAX: u64 = 4096;
 /// Reports not yet read.
 const REPORTS_MAX: usize = 64;
 
@@ -200,6 +205,9 @@ async fn keep(
                 said: failure::text(&error),
             },
             Ok((mut child, from)) => {
+                if let Some(out) = child.stdout.take() {
+                    tokio::spawn(notes(name, out, reports.clone()));
+                }
                 process.send_replace(child.id().unwrap_or(0));
                 let ended = tokio::select! {
                     _ = orders.wait_for(|order| *order > Order::Run) => None,
@@ -249,6 +257,24 @@ async fn keep(
         tokio::select! {
             _ = orders.wait_for(|order| *order > Order::Run) => return,
             () = tokio::time::sleep(again_in) => {}
+        }
+    }
+}
+
+/// Passes on what a daemon says, until it or we end.
+async fn notes(name: &'static str, out: ChildStdout, reports: mpsc::Sender<Report>) {
+    let mut out = BufReader::new(out);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut first = (&mut out).take(NOTE_LEN_MAX);
+        let read = first.read_until(b'\n', &mut line);
+        if !read.await.is_ok_and(|len| len > 0) {
+            return;
+        }
+        let text = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+        if !text.is_empty() && reports.send(Report::Note { name, text }).await.is_err() {
+            return;
         }
     }
 }
@@ -361,6 +387,25 @@ mod tests {
             match supervisor.report().await {
                 Report::Final { said, .. } => assert_eq!(said, "in use by 7"),
                 other => panic!("{other:?}"),
+            }
+            supervisor.stop(std::future::pending()).await;
+        });
+    }
+
+    #[test]
+    fn what_a_daemon_says_to_its_starter_is_told_a_line_each() {
+        let dir = tempfile::tempdir().unwrap();
+        block_on(async {
+            let mut supervisor = Supervisor::default();
+            supervisor.keep(daemon(
+                dir.path(),
+                "echo one; echo; echo two; exec sleep 1000",
+            ));
+            for expected in ["one", "two"] {
+                match next(&mut supervisor).await {
+                    Report::Note { name, text } => assert_eq!((name, &*text), ("test", expected)),
+                    other => panic!("{other:?}"),
+                }
             }
             supervisor.stop(std::future::pending()).await;
         });

@@ -25,6 +25,13 @@ pub enum Report {
         /// How often it has ended of late.
         ends: Ends,
     },
+    /// It says something that whoever started the instance should know.
+    Note {
+        /// Its name.
+        name: &'static str,
+        /// What.
+        text: String,
+    },
     /// It refuses to start, or cannot be started at all, and is not started again.
     Final {
         /// Its name.
@@ -78,6 +85,10 @@ impl Report {
                     "start: {name} {how}, starting it again in {}{often}{said}",
                     when::human(again_in.as_secs_f64())
                 ));
+                Ok(())
+            }
+            Self::Note { name, text } => {
+                complain(&format!("start: {name}: {text}"));
                 Ok(())
             }
             Self::Final {
