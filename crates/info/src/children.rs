@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use job::JobId;
+use job::{JobId, JobResult};
 
 use crate::{jobs::IdBuild, record::Status, slots::Slot};
 
@@ -15,6 +15,8 @@ pub struct Child {
     pub slot: Slot,
     /// Its status.
     pub status: Status,
+    /// How it ended, if it has.
+    pub result: Option<JobResult>,
 }
 
 /// All children of one job.
@@ -22,6 +24,7 @@ pub struct Child {
 pub struct Children {
     by_id: BTreeMap<JobId, Child>,
     counts: [u32; 3],
+    results: [u32; 4],
     changed_seq: u64,
 }
 
@@ -49,14 +52,24 @@ impl Children {
         self.counts.get(status as usize).copied().unwrap_or(0)
     }
 
+    /// How many ended so.
+    #[must_use]
+    pub fn ended(&self, result: JobResult) -> u32 {
+        let at = result.bit().trailing_zeros() as usize;
+        self.results.get(at).copied().unwrap_or(0)
+    }
+
     /// The newest entry that brought or took one, changed the status of one, or stopped one.
     #[must_use]
     pub fn changed_seq(&self) -> u64 {
         self.changed_seq
     }
 
-    fn bump(&mut self, status: Status, up: bool) {
-        if let Some(count) = self.counts.get_mut(status as usize) {
+    fn bump(&mut self, child: Child, up: bool) {
+        let result = child.result.map(|result| result.bit().trailing_zeros());
+        let result = result.and_then(|at| self.results.get_mut(at as usize));
+        let status = self.counts.get_mut(child.status as usize);
+        for count in status.into_iter().chain(result) {
             *count = if up {
                 count.saturating_add(1)
             } else {
@@ -82,9 +95,9 @@ impl Families {
         let children = self.by_parent.entry(parent).or_default();
         children.changed_seq = children.changed_seq.max(seq);
         if let Some(old) = children.by_id.insert(id, child) {
-            children.bump(old.status, false);
+            children.bump(old, false);
         }
-        children.bump(child.status, true);
+        children.bump(child, true);
     }
 
     /// A child is gone, with entry `seq`.
@@ -93,7 +106,7 @@ impl Families {
             return;
         };
         if let Some(old) = children.by_id.remove(&id) {
-            children.bump(old.status, false);
+            children.bump(old, false);
             children.changed_seq = children.changed_seq.max(seq);
         }
     }
@@ -110,5 +123,50 @@ impl Families {
         let child = size_of::<(JobId, Child)>() * 4 / 3;
         let all: usize = self.by_parent.values().map(Children::len).sum();
         self.by_parent.capacity() * (size_of::<(JobId, Children)>() + 1) + all * child
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_counted_by_status_and_by_how_they_ended() {
+        let parent = JobId(1);
+        let mut families = Families::default();
+        let child = |status, result| Child {
+            slot: 0,
+            status,
+            result,
+        };
+        families.put(parent, JobId(2), child(Status::Running, None), 1);
+        families.put(parent, JobId(3), child(Status::Pending, None), 2);
+        let failed = Some(JobResult::Failed);
+        families.put(parent, JobId(2), child(Status::Dead, failed), 3);
+        families.put(
+            parent,
+            JobId(3),
+            child(Status::Dead, Some(JobResult::Completed)),
+            4,
+        );
+        let children = families.get(parent).unwrap();
+        assert_eq!(children.count(Status::Dead), 2);
+        assert_eq!(
+            (
+                children.ended(JobResult::Failed),
+                children.ended(JobResult::Completed),
+                children.ended(JobResult::Canceled)
+            ),
+            (1, 1, 0)
+        );
+        families.take(parent, JobId(2), 5);
+        let children = families.get(parent).unwrap();
+        assert_eq!(
+            (
+                children.count(Status::Dead),
+                children.ended(JobResult::Failed)
+            ),
+            (1, 0)
+        );
     }
 }

@@ -153,7 +153,13 @@ impl Jobs {
                 && let Some(parent) = record.parent()
             {
                 let seq = record.modify_seq();
-                self.families.put(parent, id, Child { slot, status }, seq);
+                let result = now.result;
+                let child = Child {
+                    slot,
+                    status,
+                    result,
+                };
+                self.families.put(parent, id, child, seq);
                 if self.notices.is_some() {
                     parents.push((parent, seq));
                 }
@@ -254,7 +260,12 @@ impl Jobs {
             let key = IdKey::new(record.id(), slot, record.job().userid);
             moves.id.new.extend(shown.modify.map(|_| key));
             if let (Some(parent), Some(status)) = (record.parent(), shown.stand.status) {
-                let child = Child { slot, status };
+                let result = shown.result;
+                let child = Child {
+                    slot,
+                    status,
+                    result,
+                };
                 families.put(parent, record.id(), child, record.modify_seq());
             }
             index.add_state(shown.state, slot);

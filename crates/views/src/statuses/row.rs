@@ -1,6 +1,7 @@
 //! One job's row, but for its allocations.
 
 use info::{Children, Projection, Record, Status};
+use job::JobResult;
 
 use crate::{facts, names};
 
@@ -76,11 +77,11 @@ pub(crate) fn child_statuses(out: &mut Vec<u8>, projection: &Projection, record:
     out.push(b']');
 }
 
-/// Writes `,"ChildCounts":` and how many children have which status; null of what is no parent.
+/// Writes `,"ChildCounts":` and how many children have which status, `,"ChildResults":` and how many ended how; null of what is no parent.
 pub(crate) fn child_counts(out: &mut Vec<u8>, projection: &Projection, record: &Record) {
     out.extend_from_slice(b",\"ChildCounts\":");
     if !facts::is_parent(record) {
-        return out.extend_from_slice(b"null");
+        return out.extend_from_slice(b"null,\"ChildResults\":null");
     }
     let children = projection.jobs().children(record.id());
     let counts = Status::ALL.map(|status| {
@@ -88,7 +89,21 @@ pub(crate) fn child_counts(out: &mut Vec<u8>, projection: &Projection, record: &
         (status.name(), count)
     });
     counted(out, counts);
+    out.extend_from_slice(b",\"ChildResults\":");
+    let results = RESULTS.map(|(name, result)| {
+        let count = children.map_or(0, |children| children.ended(result));
+        (name, count)
+    });
+    counted(out, results);
 }
+
+/// How jobs end, as it is written.
+const RESULTS: [(&str, JobResult); 4] = [
+    ("completed", JobResult::Completed),
+    ("failed", JobResult::Failed),
+    ("canceled", JobResult::Canceled),
+    ("timeout", JobResult::Timeout),
+];
 
 /// Writes `{"running":3,…}`.
 pub(crate) fn counted(out: &mut Vec<u8>, counts: impl IntoIterator<Item = (&'static str, u32)>) {
