@@ -335,12 +335,16 @@ impl Resources {
             .into_iter()
             .filter_map(|(name, (_, drain))| Some((name, drain?)));
         self.gone.extend(left);
-        while self.gone.len() > RESOURCES_GONE_MAX {
-            let oldest = self.gone.iter().min_by_key(|(_, drain)| drain.since);
-            let Some(name) = oldest.map(|(name, _)| name.clone()) else {
-                break;
-            };
-            self.gone.remove(&name);
+        let too_many = self.gone.len().saturating_sub(RESOURCES_GONE_MAX);
+        if too_many > 0 {
+            let since = self.gone.iter().map(|(name, drain)| (drain.since, name));
+            let mut oldest: Vec<(Timestamp, &String)> = since.collect();
+            oldest.sort_unstable();
+            oldest.truncate(too_many);
+            let names: Vec<String> = oldest.into_iter().map(|(_, name)| name.clone()).collect();
+            for name in names {
+                self.gone.remove(&name);
+            }
         }
         self.up = up.into_iter().collect();
         self.define = Some(define);

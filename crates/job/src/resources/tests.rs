@@ -347,6 +347,21 @@ fn drained_nodes_that_left_are_remembered_up_to_a_bound() {
     assert!(resources.gone().all(|(_, drain)| &*drain.reason == "later"));
 }
 
+/// Not one pass over all of them for each that is forgotten: that would take minutes.
+#[test]
+fn fault_a_large_set_that_leaves_drained_is_looked_through_once() {
+    let names: Vec<String> = (0..100_000).map(|n| format!("n{n:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut resources = folded(&[defined(&names)]);
+    let _ = post(&mut resources, &drain("0-99999", "all", 0)).unwrap();
+    let _ = post(&mut resources, &defined(&["x"])).unwrap();
+    let first = resources.gone().next().unwrap().0;
+    assert_eq!(
+        (resources.gone().count(), first),
+        (RESOURCES_GONE_MAX, "n95904")
+    );
+}
+
 fn any_event() -> impl Strategy<Value = ResourceEvent> {
     let ranks =
         || prop::collection::vec(0u32..4, 1..4).prop_map(|all| all.into_iter().collect::<Idset>());
