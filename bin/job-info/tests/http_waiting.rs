@@ -64,6 +64,30 @@ fn a_query_waits_for_a_change_on_its_page_and_for_no_other() {
 }
 
 #[test]
+fn who_leaves_is_forgotten_also_when_more_had_come_than_was_read() {
+    run(async {
+        let (mut instance, broker, mut feed, web) = serving(options()).await;
+        jobs(&broker, &mut feed, &web, 1).await;
+        let index = web.get("/v1/jobs/statuses").await.index();
+        let path = format!("/v1/jobs/statuses?index={index}");
+        let head = web.head("GET", &path, "");
+        let mut all = Vec::new();
+        // A line end too many, the begin of a next request, a whole one.
+        for more in ["\r\n", "GET /healthz HT", head.as_str()] {
+            let mut wire = web.begin(&path).await;
+            wire.send(more).await;
+            all.push(wire);
+        }
+        web.metric("weir_http_waiting 3").await;
+        drop(all);
+        web.metric("weir_http_waiting 0").await;
+        web.metric("weir_http_waiters 0").await;
+        web.metric("weir_http_connections 1").await;
+        instance.stop().await;
+    });
+}
+
+#[test]
 fn a_query_whose_time_is_up_is_answered_with_the_body_as_it_is() {
     run(async {
         let (mut instance, broker, mut feed, web) = serving(options()).await;

@@ -36,6 +36,7 @@ mod server;
 mod serving;
 mod stall;
 mod tokens;
+mod watched;
 
 use std::{
     io,

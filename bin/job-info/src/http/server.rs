@@ -7,7 +7,10 @@
 //! | an answer nobody reads | [`Bounds::read_wait`] for each step; slower: closed |
 //! | the end | everybody has [`END_WAIT`] to take what is there |
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -24,6 +27,7 @@ use tokio::{
 use super::{
     app::{Shared, stopped},
     stall::Stall,
+    watched::{Watched, gone},
 };
 
 /// Longest head of a request, and what is buffered of a connection at most in each direction.
@@ -140,7 +144,9 @@ async fn connection(
     let _counted = Counted(app);
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Stall::new(stream, bounds.read_wait));
+    let stream = Arc::new(stream);
+    let io = Watched(stream.clone());
+    let io = TokioIo::new(Stall::new(io, bounds.read_wait));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_wait)
@@ -155,6 +161,10 @@ async fn connection(
             served.await
         }
         ended = served.as_mut() => ended,
+        () = gone(&stream) => {
+            tracing::debug!("a client went away");
+            return;
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
