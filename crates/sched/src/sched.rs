@@ -58,14 +58,7 @@ pub enum Input {
         /// When.
         end_s: f64,
     },
-    /// A node went away or came back.
-    Node {
-        /// Its rank.
-        rank: u32,
-        /// Whether it is there.
-        up: bool,
-    },
-    /// Several nodes went away or came back at once: ranks, and whether they are there. All of them before anything is given out.
+    /// Nodes went away or came back: ranks, and whether they are there. All of them before anything is given out.
     Nodes(Vec<(u32, bool)>),
     /// Nodes are to get no new jobs, or may get them again: ranks, and whether they are to get none. All of them before anything is
     /// given out, so that a job on every ready node gets all that become ready at once.
@@ -187,7 +180,6 @@ impl Sched {
                 }
                 None => false,
             },
-            Input::Node { rank, up } => self.pool.set_up(rank, up),
             Input::Nodes(nodes) => {
                 let mut changed = false;
                 for (rank, up) in nodes {

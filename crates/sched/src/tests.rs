@@ -185,12 +185,12 @@ fn a_cancelled_head_makes_way() {
 #[test]
 fn a_node_that_is_down_gives_nothing_and_then_again() {
     let mut sched = sched(2, 1);
-    assert!(run(&mut sched, 0.0, Input::Node { rank: 0, up: false }).is_empty());
+    assert!(run(&mut sched, 0.0, Input::Nodes(vec![(0, false)])).is_empty());
     assert_eq!(started(&run(&mut sched, 0.0, alloc(1, 16, 1, 0.0))), [1]);
     assert_eq!(sched.grant(JobId(1)).unwrap().nodes[0].rank, 1);
     assert!(run(&mut sched, 0.0, alloc(2, 16, 1, 0.0)).is_empty());
     assert_eq!(
-        started(&run(&mut sched, 0.0, Input::Node { rank: 0, up: true })),
+        started(&run(&mut sched, 0.0, Input::Nodes(vec![(0, true)]))),
         [2]
     );
 }

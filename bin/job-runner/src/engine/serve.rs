@@ -219,10 +219,8 @@ impl Engine {
         self.resources.begin();
         self.aside = 0;
         self.sched = Sched::new(self.specs.clone());
-        for (rank, up) in (0u32..).zip(self.up.clone()) {
-            self.sched
-                .handle(now(), Input::Node { rank, up }, &mut self.actions);
-        }
+        let nodes = Input::Nodes((0u32..).zip(self.up.iter().copied()).collect());
+        self.sched.handle(now(), nodes, &mut self.actions);
         self.obey_drains();
         self.actions.clear();
     }

@@ -40,8 +40,8 @@ fn a_drained_node_gets_no_new_job_and_keeps_those_it_has() {
     // What the first job held is not given out either.
     assert!(run(&mut sched, 1.0, Input::Free(JobId(1))).is_empty());
     // Down and up again changes nothing of it.
-    let _ = run(&mut sched, 1.0, Input::Node { rank: 0, up: false });
-    assert!(run(&mut sched, 1.0, Input::Node { rank: 0, up: true }).is_empty());
+    let _ = run(&mut sched, 1.0, Input::Nodes(vec![(0, false)]));
+    assert!(run(&mut sched, 1.0, Input::Nodes(vec![(0, true)])).is_empty());
     assert_eq!(started(&run(&mut sched, 2.0, drain(0, false))), [3]);
 }
 
@@ -117,7 +117,7 @@ fn who_lacks_drained_nodes_steps_aside_and_has_his_place_when_they_are_back() {
 #[test]
 fn a_head_that_waits_for_a_node_that_is_down_is_passed_by_nobody() {
     let mut sched = sched(2, 1);
-    let _ = run(&mut sched, 0.0, Input::Node { rank: 1, up: false });
+    let _ = run(&mut sched, 0.0, Input::Nodes(vec![(1, false)]));
     assert!(run(&mut sched, 0.0, ask_for(1, nodes(2))).is_empty());
     assert!(run(&mut sched, 0.0, alloc(2, 16, 1, 1.0)).is_empty());
     // Drained as well: it is the operator who is waited for, not the node's process.
@@ -142,13 +142,13 @@ fn the_estimate_is_the_heads_and_not_of_one_that_steps_aside() {
 fn every_ready_node_gets_one_slot_when_all_of_them_have_room() {
     let mut sched = sched(4, 2);
     let _ = run(&mut sched, 0.0, drain(2, true));
-    let _ = run(&mut sched, 0.0, Input::Node { rank: 3, up: false });
+    let _ = run(&mut sched, 0.0, Input::Nodes(vec![(3, false)]));
     // Both cores of rank 0.
     assert_eq!(started(&run(&mut sched, 0.0, alloc(1, 16, 2, 0.0))), [1]);
     let every = Request::slots(1).on_every_node();
     assert!(run(&mut sched, 0.0, ask_for(2, every.clone())).is_empty());
     // A node that comes back meanwhile is one of them.
-    assert!(run(&mut sched, 1.0, Input::Node { rank: 3, up: true }).is_empty());
+    assert!(run(&mut sched, 1.0, Input::Nodes(vec![(3, true)])).is_empty());
     assert_eq!(started(&run(&mut sched, 2.0, Input::Free(JobId(1)))), [2]);
     assert_eq!(ranks(&sched, 2), [0, 1, 3]);
     let grant = sched.grant(JobId(2)).unwrap();
@@ -336,7 +336,7 @@ proptest! {
                 }
                 Happens::Node(rank, up) => {
                     if up { model.down.remove(&rank); } else { model.down.insert(rank); }
-                    Input::Node { rank, up }
+                    Input::Nodes(vec![(rank, up)])
                 }
                 Happens::Drain(rank, drained) => {
                     if drained { model.drained.insert(rank); } else { model.drained.remove(&rank); }
@@ -361,7 +361,7 @@ proptest! {
         // All nodes are back: everybody gets a turn.
         for rank in 0..NODES {
             model.down.remove(&rank);
-            let out = run(&mut sched, 100.0, Input::Node { rank, up: true });
+            let out = run(&mut sched, 100.0, Input::Nodes(vec![(rank, true)]));
             model.take(out);
             model.drained.remove(&rank);
             let out = run(&mut sched, 100.0, drain(rank, false));
