@@ -433,15 +433,16 @@ impl Delta {
         let Some(seq) = self.last_seq else {
             return Ok(1);
         };
-        let changed = db
-            .prepare_cached(
-                "INSERT INTO tail (job, seq, lines)
-                 SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM job INDEXED BY job_active WHERE active = 1 AND id = ?1)",
-            )?
-            .execute(params![id, seq_to_sql(seq), lines])?;
-        if changed > 0 {
+        // Two statements: one that inserts what it selects has SQLite copy each page it changes beside the file, to undo it alone. That was
+        // a third of the time of a change of all priorities.
+        let active = db
+            .prepare_cached("SELECT 1 FROM job INDEXED BY job_active WHERE active = 1 AND id = ?1")?
+            .exists([id])?;
+        if active {
             change.entries += i64::from(self.entries);
-            return Ok(changed);
+            return db
+                .prepare_cached("INSERT INTO tail (job, seq, lines) VALUES (?1, ?2, ?3)")?
+                .execute(params![id, seq_to_sql(seq), lines]);
         }
         // Not active: a late word about a job that is done, or about none.
         db.prepare_cached("UPDATE job SET eventlog = eventlog || ?2 WHERE id = ?1")?
