@@ -10,7 +10,9 @@ test_expect_success 'a browser sees the jobs, and what becomes of them' '
 	cat >expected <<-\EOF &&
 	ok page
 	ok change
+	ok children
 	ok eventsource
+	ok path
 	ok restart
 	ok elsewhere
 	EOF

@@ -31,7 +31,10 @@ def main(statedir, info):
         # With one in the fragment: it becomes a cookie and goes from the address.
         page.go("about:blank")
         browser.events.clear()
+        weir("job", "wait-event", "--quiet", first, "start")
         page.go(f"{base}/#token={token}")
+        # The jobs are on it when it is loaded, before anything is live.
+        assert page.value(f"{row(first)} !== null"), page.text()
         page.wait(f"{row(first)} && {row(first)}.querySelector('.status').textContent == 'running'")
         page.wait("document.getElementById('state').textContent == 'live'")
         assert page.value("location.href") == f"{base}/", page.value("location.href")
@@ -47,6 +50,25 @@ def main(statedir, info):
         weir("cancel", first)
         page.wait(f"{row(first)}.querySelector('.status').textContent == 'canceled'")
         print("ok change")
+        # A parent is shown as what it is, with how its children ended; they are under it when it is unfolded.
+        parent = weir("submit", "--parameterized", "--meta-required=n", "--job-name=parent", "sh", "-c", "exit $WEIR_META_N")
+        text = f"{row(parent)}?.querySelector('.%s').textContent"
+        page.wait(f"{text % 'allocs'} == 'no children'")
+        assert page.value(text % "type") == "parameterized batch"
+        assert page.value(text % "status") == "dispatchable"
+        for code in (0, 0, 3):
+            last = weir("dispatch", parent, "--meta", f"n={code}")
+        page.wait(f"{text % 'allocs'} == '2 completed, 1 failed'")
+        assert page.value("document.querySelectorAll('tr.child').length") == 0
+        page.value(f"{row(parent)}.querySelector('button').click()")
+        page.wait("document.querySelectorAll('tr.child').length == 3")
+        page.wait("document.querySelector('tr.child td.status.failed')?.textContent == 'failed'")
+        assert page.value("document.querySelector('tr.child td.id').textContent") == last
+        weir("dispatch", parent, "--meta", "n=0")
+        page.wait("document.querySelectorAll('tr.child').length == 4 && document.querySelectorAll('tr.child td.status.dead').length == 3")
+        page.value(f"{row(parent)}.querySelector('button').click()")
+        page.wait("document.querySelectorAll('tr.child').length == 0")
+        print("ok children")
         # An EventSource of somebody's own sees the same, and goes on where it was after the connection broke.
         events = page.value("""
             new Promise((done) => {
@@ -56,10 +78,14 @@ def main(statedir, info):
                 done({ id: event.lastEventId, jobs: JSON.parse(event.data).rows.map((row) => row.ID) });
               });
             })""")
-        assert events["jobs"] == [first, second], events
+        assert events["jobs"] == [parent, first, second], events
         assert events["id"].split("-")[0].isdigit(), events
         assert page.complaints() == [], page.complaints()
         print("ok eventsource")
+        # An address of something else lets in as well.
+        other = browser.open(f"{base}/v1/jobs#token={token}")
+        other.wait("document.body.textContent.startsWith('[')")
+        print("ok path")
         # The server dies and comes back, at the same address: the page goes on by itself, and what happened meanwhile is on it.
         os.kill(info, signal.SIGKILL)
         third = weir("submit", "--urgency=hold", "--job-name=third", "true")

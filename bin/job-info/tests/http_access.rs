@@ -68,7 +68,14 @@ fn nothing_of_a_job_is_shown_without_a_token() {
                 );
             }
         }
-        for path in ["/", "/page.js", "/page.css", "/healthz", "/openapi.json"] {
+        for path in [
+            "/",
+            "/page.js",
+            "/page.css",
+            "/enter.js",
+            "/healthz",
+            "/openapi.json",
+        ] {
             assert_eq!(ask(&web, path, "").await.status, 200, "{path}");
             assert_eq!(
                 ask(&web, path, "X-Nomad-Token: x\r\n").await.status,
@@ -76,6 +83,16 @@ fn nothing_of_a_job_is_shown_without_a_token() {
                 "{path}"
             );
         }
+        // A browser that would show it gets a page that can exchange the token of its address, and nothing of a job.
+        let shown = ask(&web, "/v1/jobs", "Sec-Fetch-Dest: document\r\n").await;
+        assert_eq!(shown.status, 403);
+        assert!(shown.text().contains("/enter.js") && shown.text().contains("weir open"));
+        let policy = shown.header("content-security-policy");
+        assert!(policy.is_some_and(|policy| policy.starts_with("default-src 'none'")));
+        assert_eq!(
+            shown.header("content-type"),
+            Some("text/html; charset=utf-8")
+        );
         let own = format!("Authorization: bearer {}\r\n", web.token);
         assert_eq!(ask(&web, "/v1/jobs", &own).await.status, 200);
         let made = token(&mut broker, 1001, Cred::guest(1001)).await;

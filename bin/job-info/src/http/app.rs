@@ -158,6 +158,9 @@ async fn serve(
             };
             dispatch(&app, call).await
         }
+        Err(refused) if refused == Refused::denied() && page::is_navigation(&parts.headers) => {
+            Ok(page::enter(refused.into_response()))
+        }
         Err(refused) => Err(refused),
     };
     finish(&app, name, started, answered)
@@ -258,6 +261,7 @@ async fn dispatch(app: &Shared, call: Call) -> Result<Response, Refused> {
         Id::Page => Ok(page::page()),
         Id::PageScript => Ok(page::script()),
         Id::PageStyle => Ok(page::style()),
+        Id::EnterScript => Ok(page::enter_script()),
         Id::Ui => {
             let mut response = empty(StatusCode::TEMPORARY_REDIRECT);
             let to = HeaderValue::from_static("/");

@@ -187,13 +187,13 @@ fn responses(route: &Route) -> Value {
         Content::None => add("204", "Done", None),
     }
     if route.read {
-        add("400", "A parameter or the body makes no sense", text());
-        add("404", "There is no such thing", text());
         add(
-            "500",
-            "A filter that cannot be read, a region that is not there, or no list yet",
+            "400",
+            "A parameter, a filter or the body makes no sense",
             text(),
         );
+        add("404", "There is no such thing", text());
+        add("500", "A region that is not there, or no list yet", text());
         add(
             "503",
             "Too busy, or the list did not come so far in time; try again",
@@ -203,7 +203,7 @@ fn responses(route: &Route) -> Value {
     if !route.free {
         add(
             "403",
-            "Permission denied: no token, or none that is good",
+            "Permission denied: no token, or none that is good; to a browser that would show it a page that lets it in",
             text(),
         );
     }
@@ -324,6 +324,15 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), count, "operation ids are unique");
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_the_clients_error() {
+        let document = document();
+        let responses = &document["paths"]["/v1/jobs/statuses"]["get"]["responses"];
+        let about = |status: &str| responses[status]["description"].as_str().expect("text");
+        assert!(about("400").contains("filter"));
+        assert!(!about("500").contains("filter"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) enum Id {
     Page,
     PageScript,
     PageStyle,
+    EnterScript,
     Ui,
 }
 
@@ -165,7 +166,7 @@ pub(crate) const NOT_BUILT: [&str; 11] = [
 ];
 
 /// All of them.
-pub(crate) static ROUTES: [Route; 38] = [
+pub(crate) static ROUTES: [Route; 39] = [
     Route {
         methods: Methods::GetPost,
         id: Id::Statuses,
@@ -270,6 +271,7 @@ pub(crate) static ROUTES: [Route; 38] = [
     Route::free("/", Id::Page, Content::Html, "A page that shows the jobs, live"),
     Route::free("/page.js", Id::PageScript, Content::Script, "The page's script"),
     Route::free("/page.css", Id::PageStyle, Content::Style, "The page's style"),
+    Route::free("/enter.js", Id::EnterScript, Content::Script, "The script of the page that a browser gets with a 403"),
     Route::free("/ui", Id::Ui, Content::None, "307: to the page"),
     Route::free("/ui/{rest}", Id::Ui, Content::None, "307: to the page"),
 ];
