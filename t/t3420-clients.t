@@ -42,7 +42,7 @@ test_expect_success 'one JSON document, the same keys' '
 test_expect_success 'allocations: one for each node it got' '
 	weir job allocs $id >out && test_line_count = 4 out &&
 	sed -n 2p out | grep "^ *0  $(sed -n 1p names)  task .* failed .* exit code 3$" &&
-	sed -n 3p out | grep "^ *2  $(sed -n 3p names)  task .* running$" &&
+	sed -n 3p out | grep "^ *2  $(sed -n 3p names)  task .* running  20[0-9T:+-]*$" &&
 	weir job allocs --json $id | jq -e "[.allocs[].status] == [\"failed\",\"running\",\"running\"] and .allocs[0].wait_status == 768" &&
 	pending=$(weir submit --urgency=hold true) &&
 	weir job allocs --json $pending | jq -e ".allocs == [] and .errors == []" &&

@@ -149,6 +149,8 @@ impl Command {
             Self::Info(args) => args.json,
             Self::Wait(args) => args.json,
             Self::Job(command) => command.json(),
+            Self::Journal(args) => args.json,
+            Self::Kill(args) => args.json,
             Self::Stats(args) => args.json,
             Self::Open(args) => args.json,
             Self::Dispatch(args) => args.json,

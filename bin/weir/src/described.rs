@@ -283,7 +283,7 @@ pub async fn no_parent(session: &Session, id: job::JobId) -> Option<String> {
     let how = row.reason();
     Some(format!(
         "{shown} takes no more dispatches: it ended at {}{}",
-        when::iso_seconds(ended),
+        when::zoned_seconds(ended),
         if how.is_empty() {
             String::new()
         } else {

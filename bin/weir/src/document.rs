@@ -6,12 +6,12 @@
 //! A command prints its document with [`print()`]. One that ends without having printed one gets that of [`empty`], with the reason in
 //! `errors`; so a script can read standard output whatever happened, and standard error says the same to a person.
 //!
-//! Left to others: `journal`, `job eventlog` and `job wait-event` print a line for each event, `submit` one for each job. The latter two
-//! print a document only if they fail before the first.
+//! Left to others: `journal`, `job eventlog` and `job wait-event` print a line for each event, `submit` one for each job. They print a document
+//! of a failure only if they fail before the first.
 
 use crate::connect::CallError;
 use crate::failure::{self, Exit};
-use crate::ids::Problem;
+use crate::ids::{self, Named, Problem};
 use crate::output;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,6 +47,14 @@ pub fn empty(command: &str) -> Option<Value> {
         "cancel" => {
             json!({"count": 0, "canceled": 0, "dry_run": false, "jobs": [], "errors": []})
         }
+        "submit" => {
+            json!({"id": null, "f58": null, "seq": null, "known": null, "errnum": null, "error": null})
+        }
+        "journal" => json!({"errors": []}),
+        "job kill" | "kill" | "job raise" => json!({"jobs": [], "errors": []}),
+        "job status" => json!({"jobs": [], "status": null, "errors": []}),
+        "job last" | "job id" => json!({"jobs": [], "errors": []}),
+        "job info" => json!({"id": null, "f58": null, "keys": {}, "errors": []}),
         "bulksubmit" => json!({"jobs": [], "errors": []}),
         "wait" | "job wait" => json!({"jobs": [], "failed": [], "errors": []}),
         "job priority" => json!({"seq": 0, "changed": [], "errors": []}),
@@ -107,13 +115,29 @@ pub fn print_usage(command: &str, text: String) {
     print_error(command, None, text);
 }
 
+/// The error, with what it is about if that is clear: the only job that was named, when the instance refused; a word that is no id.
+fn problem(errnum: Option<u32>, text: String) -> Problem {
+    match ids::named() {
+        Named::Malformed(word) if errnum.is_none() => Problem::of_text(&word, text),
+        Named::Job(id) if errnum.is_some() => Problem {
+            errnum,
+            ..Problem::of(id, text)
+        },
+        _ => Problem::of_all(errnum, text),
+    }
+}
+
 fn print_error(command: &str, errnum: Option<u32>, text: String) {
     let Some(mut document) = empty(command) else {
         return;
     };
+    if command == "submit" {
+        document["errnum"] = json!(errnum);
+        document["error"] = json!(text);
+    }
     match document.get_mut("errors") {
         _ if text.is_empty() => {}
-        Some(Value::Array(errors)) => errors.push(json!(Problem::of_all(errnum, text))),
+        Some(Value::Array(errors)) => errors.push(json!(problem(errnum, text))),
         Some(Value::Object(errors)) => {
             errors.insert("instance".to_owned(), json!(text));
         }

@@ -2,11 +2,12 @@
 
 use crate::bar::{self, Bar};
 use crate::connect::{CallError, Pending, Session};
+use crate::document;
 use crate::failure::Exit;
-use crate::ids;
+use crate::ids::{self, Problem};
 use crate::output::complain;
 use job::JobId;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use wire::errno;
 
@@ -55,6 +56,70 @@ pub async fn counted(
     request: impl Fn(JobId) -> Value,
     passed_over: impl Fn(&CallError) -> bool,
 ) -> anyhow::Result<Count> {
+    walk(
+        session,
+        command,
+        topic,
+        jobs,
+        request,
+        passed_over,
+        |_, _| {},
+    )
+    .await
+}
+
+/// As [`job()`]; with `json` a document says what became of each: `{"jobs":[{"id","f58"}…],"errors":[…]}`.
+///
+/// # Errors
+/// Likewise.
+pub async fn told(
+    session: &Session,
+    command: &str,
+    topic: &str,
+    jobs: &[JobId],
+    request: impl Fn(JobId) -> Value,
+    json: bool,
+) -> anyhow::Result<()> {
+    if !json {
+        return job(session, command, topic, jobs, request).await;
+    }
+    let (done, problems) = sorted(session, command, topic, jobs, request).await?;
+    document::print(&json!({"jobs": done, "errors": problems}))?;
+    ids::conclude(&problems)
+}
+
+/// Likewise; those that were done, as documents name them, and what was refused of the others. That is said, too.
+///
+/// # Errors
+/// The connection is lost.
+pub async fn sorted(
+    session: &Session,
+    command: &str,
+    topic: &str,
+    jobs: &[JobId],
+    request: impl Fn(JobId) -> Value,
+) -> anyhow::Result<(Vec<Value>, Vec<Problem>)> {
+    let (mut done, mut problems) = (Vec::new(), Vec::new());
+    let sort = |id: JobId, refused: Option<&CallError>| match refused {
+        None => done.push(json!({"id": id, "f58": id.to_string()})),
+        Some(error) => problems.push(Problem {
+            errnum: document::errnum_of(error),
+            ..Problem::of(id, refusal(id, error))
+        }),
+    };
+    walk(session, command, topic, jobs, request, |_| false, sort).await?;
+    Ok((done, problems))
+}
+
+async fn walk(
+    session: &Session,
+    command: &str,
+    topic: &str,
+    jobs: &[JobId],
+    request: impl Fn(JobId) -> Value,
+    passed_over: impl Fn(&CallError) -> bool,
+    mut sort: impl FnMut(JobId, Option<&CallError>),
+) -> anyhow::Result<Count> {
     let mut in_flight: VecDeque<(JobId, Pending)> = VecDeque::new();
     let mut next = jobs.iter();
     let mut count = Count::default();
@@ -68,11 +133,15 @@ pub async fn counted(
             return Ok(count);
         };
         match pending.unit().await {
-            Ok(()) => count.done += 1,
+            Ok(()) => {
+                count.done += 1;
+                sort(id, None);
+            }
             Err(error) if error.is_lost() => return Err(error.into()),
             Err(error) if passed_over(&error) => count.passed_over += 1,
             Err(error) => {
                 count.refused += 1;
+                sort(id, Some(&error));
                 bar.aside(|| complain(&format!("{command}: {}", refusal(id, &error))));
             }
         }

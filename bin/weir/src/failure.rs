@@ -134,7 +134,20 @@ pub fn report_usage(command: &str, words: &[String], error: &clap::Error) -> u8 
         (clap::error::ErrorKind::InvalidSubcommand, None) => "",
         _ => command,
     };
-    let text = error.render().to_string();
+    // The words of Rust's own parsers tell nobody what to type.
+    let text = error
+        .render()
+        .to_string()
+        .replace("invalid digit found in string", "expected a whole number")
+        .replace(
+            "cannot parse integer from empty string",
+            "expected a whole number",
+        )
+        .replace(
+            "number too large to fit in target type",
+            "expected a smaller number",
+        )
+        .replace("invalid float literal", "expected a number");
     let mut said = Vec::new();
     for line in text.lines() {
         let line = line.trim();

@@ -23,6 +23,39 @@ const TYPED_MAX: usize = 1024;
 /// What was typed for an id, if that is not how it is shown.
 static TYPED: Mutex<Option<HashMap<JobId, String>>> = Mutex::new(None);
 
+/// What was named, for the document of a command that failed.
+static NAMED: Mutex<Named> = Mutex::new(Named::Nothing);
+
+/// What a command line names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// No job.
+    Nothing,
+    /// One.
+    Job(JobId),
+    /// Several.
+    Jobs,
+    /// A word that is no id.
+    Malformed(String),
+}
+
+/// What was named so far: what is wrong is about it, if it is one thing.
+#[must_use]
+pub fn named() -> Named {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn name(read: Result<JobId, &str>) {
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    *named = match (&*named, read) {
+        (Named::Malformed(_), _) => return,
+        (_, Err(text)) => Named::Malformed(text.to_owned()),
+        (Named::Job(before), Ok(id)) if *before != id => Named::Jobs,
+        (Named::Jobs, Ok(_)) => Named::Jobs,
+        (_, Ok(id)) => Named::Job(id),
+    };
+}
+
 /// The id as this locale shows it.
 #[must_use]
 pub fn show(id: JobId) -> String {
@@ -35,7 +68,9 @@ pub fn show(id: JobId) -> String {
 /// # Errors
 /// The text is no spelling of an id.
 pub fn parse(text: &str) -> anyhow::Result<JobId> {
-    read(text).map_err(|error| usage(error.to_string()))
+    let read = read(text);
+    name(read.as_ref().map(|id| *id).map_err(|_| text));
+    read.map_err(|error| usage(error.to_string()))
 }
 
 /// One id, when what is wrong with it is told in another way.

@@ -182,7 +182,7 @@ impl Row {
             {
                 Some(Value::String(text)) => Cow::Borrowed(text),
                 _ => match self.annotation("sched.t_estimate").and_then(Value::as_f64) {
-                    Some(at) => Cow::Owned(format!("starts by {}", crate::when::iso_seconds(at))),
+                    Some(at) => Cow::Owned(format!("starts by {}", crate::when::zoned_seconds(at))),
                     None => Cow::Borrowed(""),
                 },
             },

@@ -120,6 +120,15 @@ pub fn iso_seconds(seconds: f64) -> String {
     )
 }
 
+/// `2026-11-30T14:00:00+01:00`, local; for tables beside whose times are others, of another zone.
+#[must_use]
+pub fn zoned_seconds(seconds: f64) -> String {
+    zoned(seconds).map_or_else(
+        || seconds.to_string(),
+        |zoned| zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+    )
+}
+
 /// `Nov30 14:00`, local: the short form of listings.
 #[must_use]
 pub fn short(seconds: f64) -> String {

@@ -75,7 +75,7 @@ pub struct Args {
     print_ids: bool,
 
     /// One JSON document: {"count":N,"canceled":N,"dry_run":B,"jobs":[{"id","f58"}…],"errors":[…]}; with --all jobs is empty
-    #[arg(long, requires = "many")]
+    #[arg(long)]
     pub(crate) json: bool,
 
     /// Why; kept with the job
@@ -101,10 +101,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let jobs = ids::parse_all(&args.ids)?;
     connect::block_on(async {
         let session = Session::open().await?;
-        each::job(&session, "cancel", "job-manager.raise", &jobs, |id| {
-            request(args, id)
-        })
-        .await
+        let (topic, request) = ("job-manager.raise", |id| request(args, id));
+        if !args.json {
+            return each::job(&session, "cancel", topic, &jobs, request).await;
+        }
+        let (done, errors) = each::sorted(&session, "cancel", topic, &jobs, request).await?;
+        let (count, canceled) = (jobs.len(), done.len());
+        document::print(
+            &json!({"count": count, "canceled": canceled, "dry_run": false, "jobs": done, "errors": errors}),
+        )?;
+        ids::conclude(&errors)
     })
 }
 

@@ -43,7 +43,7 @@ EXAMPLES
   weir jobs ƒCdza1gs 4711             these two
   weir jobs -n -o '{id} {status}' -a  for a script
   weir jobs --json -a | jq '.jobs[] | select(.returncode != 0)'
-  weir jobs -a -o 'sort:parent {id} {parent:>12h} {status}'     children beside their parents
+  weir jobs -a -o 'sort:parent {id} {parent:>12h} {status}'     by parent; others have none
 
 FILTERS (-f)
   States and results, joined by commas: pending, running, inactive, active, depend, priority,
@@ -62,7 +62,8 @@ JSON
     \"queues\":null|[{\"name\",\"enabled\",\"started\",\"disable_reason\",\"stop_reason\"}…]}
   One document, the same keys and types whatever the count, also when the command fails; what is
   not defined is null. text is what was typed, errnum the number of a refusal. queues: whether
-  jobs are started; null if the instance cannot say. So it is with every command's --json.
+  jobs are started; null if the instance cannot say. So it is with every command that has --json;
+  journal, submit and job eventlog print a line for each thing, each a document.
 
 EXIT STATUS
   0  listed; also when nothing matched, and when the list is stale

@@ -15,7 +15,7 @@ use crate::failure::usage;
 use crate::outage::{self, Outage};
 use crate::output::{self, Paint, Palette, When, complain};
 use crate::uri::Place;
-use crate::{ids, text, when};
+use crate::{document, ids, text, when};
 use job::{EventName, JobId};
 use protocol::job_manager::SeqResponse;
 use serde::Deserialize;
@@ -50,7 +50,7 @@ JSON
   One line an event:
     {\"seq\":…,\"id\":…,\"eventlog_seq\":…,\"entry\":{\"timestamp\",\"name\",\"context\"?},\"jobspec\"?,\"R\"?}
   \"log\":\"resource\"|\"system\" stands in place of id for what is no job's. seq orders all events
-  and is never used twice.
+  and is never used twice. A failure before the first is one line: {\"errors\":[…]}
 
 EXIT STATUS
   0  --count or --no-follow was reached, or the reader went away; also when jobs were left out
@@ -102,7 +102,7 @@ pub struct Args {
 
     /// One line of JSON an event
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Colours: auto, always, never
     #[arg(
@@ -433,6 +433,7 @@ impl Follow<'_> {
                 Some(left) => *left -= 1,
                 None => {}
             }
+            document::printed();
             if self.args.json {
                 self.out.write_all(event.get().as_bytes())?;
             } else {

@@ -14,7 +14,8 @@ use wire::errno;
 
 /// Open the page of the instance in a browser, or print its address
 ///
-/// The address carries a token in its fragment, which browsers do not send: the page exchanges it for a cookie. Whoever has it may see what
+/// The address carries a token in its fragment, which browsers do not send: what a browser gets there exchanges it for a
+/// cookie. A program sends the token in the header X-Nomad-Token instead. Whoever has it may see what
 /// you may see until it expires, so do not pass it on. Everybody who may use the socket gets a token of their own. Without a display, or
 /// with --print, or where no browser starts, the address is printed.
 #[derive(Debug, clap::Args)]

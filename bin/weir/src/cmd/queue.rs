@@ -1,6 +1,6 @@
 //! `weir queue …`: whether jobs may be submitted and are started, and switching both.
 
-use crate::connect::{self, Session};
+use crate::connect::{self, CallError, Session};
 use crate::failure::usage;
 use crate::{document, limit, output, queues, when};
 use clap::Subcommand;
@@ -9,6 +9,15 @@ use std::io::Write as _;
 
 /// Show and switch queues: submission and the starting of jobs
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir queue status
+  weir queue stop -m 'disk is being replaced'
+  weir queue drain -t 1h
+
+EXIT STATUS
+  0  done; 1 refused, or no instance; 2 the command line is wrong
+  The --help of each command says more.")]
 #[allow(missing_docs, reason = "each is described where its arguments are")]
 pub enum QueueCommand {
     Status(Status),
@@ -270,16 +279,35 @@ async fn switch(
     if let Some(reason) = reason {
         request.insert("reason".to_owned(), json!(reason));
     }
-    session
-        .call_unit(
-            &format!("job-manager.queue-{verb}"),
-            &Value::Object(request),
-        )
-        .await?;
+    let topic = format!("job-manager.queue-{verb}");
+    let switched = session.call_unit(&topic, &Value::Object(request)).await;
+    if let (Err(CallError::Refused { .. }), Some(name)) = (&switched, &which.queue) {
+        let known = queues::names(session).await.unwrap_or_default();
+        if !known.iter().any(|known| known.as_ref() == Some(name)) {
+            return Err(no_queue(name, &known));
+        }
+    }
+    switched?;
     if which.quiet {
         Ok(())
     } else {
         status(session, which.queue.as_deref(), false).await
+    }
+}
+
+/// There is no queue of that name: what there is, and what may have been meant.
+fn no_queue(name: &str, known: &[Option<String>]) -> anyhow::Error {
+    let known: Vec<&str> = known.iter().flatten().map(String::as_str).collect();
+    let name = crate::text::escape(name);
+    if known.is_empty() {
+        anyhow::anyhow!(
+            "there is no queue '{name}': there is one, without a name, and it is meant when none is given; a reason is given with -m '{name}'"
+        )
+    } else {
+        anyhow::anyhow!(
+            "there is no queue '{name}'; queues are {}",
+            known.join(", ")
+        )
     }
 }
 
@@ -301,6 +329,14 @@ async fn until(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_that_is_not_there_may_have_been_meant_as_the_reason() {
+        let only = no_queue("maintenance", &[None]).to_string();
+        assert!(only.contains("-m 'maintenance'"), "{only}");
+        let some = no_queue("x", &[Some("a".to_owned()), Some("b".to_owned())]);
+        assert_eq!(some.to_string(), "there is no queue 'x'; queues are a, b");
+    }
 
     #[test]
     fn the_reason_is_part_of_the_sentence() {

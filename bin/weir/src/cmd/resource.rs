@@ -19,6 +19,15 @@ const REASON_BYTES_MAX: u64 = 4096;
 ///
 /// A node is up or offline; one that was drained gets no new jobs, whatever it is, until it is undrained. All of it is kept over restarts.
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir resource list
+  weir resource drain 'h[2-3]' bad disk
+  weir resource undrain h2
+
+EXIT STATUS
+  0  done; 1 refused, or no instance; 2 the command line is wrong
+  The --help of each command says more.")]
 #[allow(missing_docs, reason = "each is described where its arguments are")]
 pub enum ResourceCommand {
     List(List),
@@ -400,7 +409,7 @@ fn drained(nodes: &[Node]) -> String {
         .into_iter()
         .map(|((status, drain), of)| {
             let (since, reason) = drain.map_or_else(Default::default, |drain| {
-                (when::iso_seconds(drain.since), drain.reason)
+                (when::zoned_seconds(drain.since), drain.reason)
             });
             vec![
                 since,

@@ -21,6 +21,15 @@ const DAMAGED: u8 = 3;
 
 /// Check, back up or recover the store of an instance
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir store check
+  weir store backup /backup/weir.sqlite
+  weir store recover --statedir=/var/lib/weir
+
+EXIT STATUS
+  0  done; 1 refused, or no instance; 2 the command line is wrong
+  The --help of each command says more.")]
 #[allow(missing_docs, reason = "each is described where its arguments are")]
 pub enum StoreCommand {
     Check(Check),

@@ -4,6 +4,7 @@
 use super::env::{self, Environment};
 use super::options::{JobOptions, Kind, Payload};
 use super::rlimit::{self, Limits};
+use super::shellopt;
 use crate::failure::usage;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
@@ -96,9 +97,16 @@ pub fn build(options: &JobOptions, around: &Surroundings) -> anyhow::Result<Valu
         )));
     }
 
+    if let Some(text) = &options.begin_time {
+        return Err(usage(format!(
+            "--begin-time={text}: not built yet; cron, or at, can run 'weir submit' later; --urgency=hold and 'weir job priority ID default' let a job go by hand"
+        )));
+    }
+
     let mut attributes = json!({"system": system});
     for text in &options.setopt {
         let (path, value) = assignment("--setopt", text)?;
+        shellopt::warn(&path);
         set(
             &mut attributes,
             &format!("system.shell.options.{path}"),

@@ -7,10 +7,11 @@
 //!        | {"type":"node","count":N,"exclusive"?:true,"with":[slot]}
 //! ```
 //! [`options`] are the options both commands share, [`build`] makes the document, [`mod@env`] and [`rlimit`] are the two rule
-//! languages, [`sign`] wraps the text for the request. What is valid is for the job-manager to say: nothing is checked twice.
+//! languages, [`shellopt`] knows which options of `-o` mean something, [`sign`] wraps the text for the request. What is valid is for the job-manager to say: nothing is checked twice.
 
 pub mod build;
 pub mod env;
 pub mod options;
 pub mod rlimit;
+pub mod shellopt;
 pub mod sign;

@@ -103,6 +103,10 @@ pub struct JobOptions {
     #[arg(long, value_name = "SCHEME:VALUE", hide = true)]
     pub dependency: Vec<String>,
 
+    /// Likewise.
+    #[arg(long, value_name = "WHEN", hide = true, allow_hyphen_values = true)]
+    pub begin_time: Option<String>,
+
     /// Flags, separated by commas: waitable, debug, novalidate
     #[arg(
         long,
@@ -152,9 +156,8 @@ pub struct JobOptions {
     #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub error: Option<String>,
 
-    /// Read standard input from a file; '-' is a pipe that 'weir job attach' writes to. Not said, 'weir submit' gives none
-    /// and 'weir run' forwards its own
-    #[arg(long, value_name = "FILE", help_heading = "Job", verbatim_doc_comment)]
+    /// Read standard input from a file; '-' is a pipe that 'weir job attach' writes to. Without it 'weir submit' gives none, 'weir run' its own
+    #[arg(long, value_name = "FILE", help_heading = "Job")]
     pub input: Option<String>,
 
     /// Put the task's rank before each line of output

@@ -173,7 +173,7 @@ impl Keeper {
         };
         let stop = match self.pid {
             Some(pid) if self.ending.is_some() => format!("it does not end: kill -KILL {pid}"),
-            Some(pid) => format!("stop that first: kill {pid}"),
+            Some(pid) => format!("stop that first: kill {pid} or 'weir shutdown'"),
             None => "stop that first".to_owned(),
         };
         format!(

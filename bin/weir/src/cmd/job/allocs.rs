@@ -7,7 +7,7 @@ use crate::{document, each, ids, outage, when};
 use anyhow::Context as _;
 use job::allocs::{self, AllocView};
 use job::r::R;
-use job::{Event, Job, JobId};
+use job::{AllocStatus, Event, Job, JobId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 alloc.group.clone(),
                 alloc.cores.to_string(),
                 alloc.status.to_owned(),
-                alloc.time.map_or_else(String::new, when::iso_seconds),
+                alloc.time.map_or_else(String::new, when::zoned_seconds),
                 alloc.reason.clone().unwrap_or_default(),
             ]
         })
@@ -176,6 +176,7 @@ fn fold(id: JobId, stored: &Stored, r: Option<&str>) -> anyhow::Result<Vec<Alloc
             &group,
             (node.cores.count(), node.gpus.count()),
             &view,
+            &job,
         ))
     });
     Ok(allocs.collect())
@@ -187,7 +188,15 @@ fn alloc(
     group: &str,
     (cores, gpus): (u64, u64),
     view: &AllocView<'_>,
+    job: &Job,
 ) -> Alloc {
+    // What nothing was said of is as the job is, since then.
+    let since = match view.status {
+        AllocStatus::Pending => None,
+        AllocStatus::Running => job.t_run.get(),
+        _ => job.t_cleanup.get().or(job.t_inactive.get()),
+    };
+    let time = view.said.map(|said| said.time).or(since).map(|time| time.0);
     Alloc {
         rank,
         node,
@@ -198,7 +207,7 @@ fn alloc(
         stop: view.stop,
         reason: view.reason.map(|reason| reason.to_string()),
         wait_status: view.wait_status,
-        time: view.said.map(|said| said.time.0),
+        time,
     }
 }
 
@@ -255,7 +264,7 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("h0", "task", 2, "running", None, None),
+                ("h0", "task", 2, "running", None, Some(2.0)),
                 ("h1", "task", 2, "failed", Some("exit code 3"), Some(4.0))
             ]
         );

@@ -32,7 +32,8 @@ const STATUSES: [&str; 9] = [
 /// Show a job's status on every node, and why
 ///
 /// A node has the status complete, failed or lost only when all that the job had there is so; running when one part is; degraded when some
-/// of it is missing or went wrong. Nodes on which the job has nothing are notScheduled.
+/// of it is missing or went wrong. Nodes on which the job has nothing are notScheduled. Parts of a job that was canceled are complete, with
+/// the reason canceled: they were told to stop, and did.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -215,7 +216,7 @@ fn text(answer: &ClientsResponse, rows: &[&ClientRow], palette: Palette) -> Stri
                 row.node.clone(),
                 row.status.clone(),
                 row.allocs.to_string(),
-                row.modified.map_or_else(String::new, when::iso_seconds),
+                row.modified.map_or_else(String::new, when::zoned_seconds),
                 row.reason.clone().unwrap_or_default(),
             ]
         })

@@ -1,7 +1,8 @@
 //! `weir job id`: one spelling of a job's id to another. Needs no instance.
 
-use crate::{ids, output};
+use crate::{document, ids, output};
 use job::JobId;
+use serde_json::{Value, json};
 use std::io::Write as _;
 
 /// A way to write an id.
@@ -32,6 +33,9 @@ EXAMPLES
   weir job id --to=dec ƒCdza1gs
   weir jobs -n -o '{id}' | weir job id --to=dothex
 
+JSON
+  {\"jobs\":[{\"id\",\"f58\",\"hex\",\"dothex\",\"kvs\",\"f58plain\",\"words\"}…],\"errors\":[…]}
+
 EXIT STATUS
   0  converted
   2  a text is no spelling of an id")]
@@ -43,6 +47,10 @@ pub struct Args {
     /// The spelling wanted
     #[arg(short, long, default_value = "dec")]
     to: Spelling,
+
+    /// One JSON document, with every spelling
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) json: bool,
 }
 
 /// Converts.
@@ -55,12 +63,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         args.ids.clone()
     };
+    let jobs = ids::parse_all(&given)?;
+    if args.json {
+        let jobs: Vec<_> = jobs.into_iter().map(document).collect();
+        return document::print(&json!({"jobs": jobs, "errors": []}));
+    }
     let mut out = output::stdout();
-    for id in ids::parse_all(&given)? {
+    for id in jobs {
         writeln!(out, "{}", spell(id, args.to))?;
     }
     out.flush()?;
     Ok(())
+}
+
+fn document(id: JobId) -> Value {
+    let spell = |to| spell(id, to);
+    json!({"id": id, "f58": id.to_string(), "hex": spell(Spelling::Hex), "dothex": spell(Spelling::Dothex),
+           "kvs": spell(Spelling::Kvs), "f58plain": spell(Spelling::F58plain), "words": spell(Spelling::Words)})
 }
 
 fn spell(id: JobId, to: Spelling) -> String {

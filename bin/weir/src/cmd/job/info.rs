@@ -2,7 +2,7 @@
 
 use crate::connect::{self, CallError, Session};
 use crate::jobspec::sign;
-use crate::{each, ids, output};
+use crate::{document, each, ids, output};
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
 use wire::errno;
@@ -42,6 +42,10 @@ pub struct Args {
     /// jobspec and R without later updates
     #[arg(short, long)]
     base: bool,
+
+    /// One JSON document: {"id","f58","keys":{KEY:TEXT…},"errors":[…]}
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Prints.
@@ -79,6 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         })
     })?;
     let mut out = output::stdout();
+    let mut found = Map::new();
     for (key, asked) in keys.iter().zip(&args.keys) {
         let decoded;
         let text = match answer.get(*key) {
@@ -94,10 +99,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             None => anyhow::bail!("{}: the answer has no {key}", ids::show(id)),
         };
+        if args.json {
+            found.insert(asked.clone(), json!(text));
+            continue;
+        }
         write!(out, "{text}")?;
         if !text.ends_with('\n') {
             writeln!(out)?;
         }
+    }
+    if args.json {
+        return document::print(
+            &json!({"id": id, "f58": id.to_string(), "keys": found, "errors": []}),
+        );
     }
     out.flush()?;
     Ok(())

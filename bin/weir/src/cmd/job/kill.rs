@@ -14,6 +14,9 @@ EXAMPLES
   weir job kill ƒCdza1gs              SIGTERM
   weir job kill -s USR1 4711 4712
 
+JSON
+  {\"jobs\":[{\"id\",\"f58\"}…],\"errors\":[…]}: those it was sent for; what was refused
+
 EXIT STATUS
   0  sent to every job
   1  no instance, or some jobs are not running; each has its line
@@ -26,6 +29,10 @@ pub struct Args {
     /// The signal, by name or number
     #[arg(short, long, default_value = "TERM", value_name = "SIGNAL", value_parser = status::signal_number)]
     signal: i64,
+
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Sends the signal.
@@ -36,12 +43,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let jobs = ids::parse_all(&args.ids)?;
     connect::block_on(async {
         let session = Session::open().await?;
-        each::job(
+        each::told(
             &session,
             "job kill",
             "job-manager.kill",
             &jobs,
             |id| json!({"id": id, "signum": args.signal}),
+            args.json,
         )
         .await
     })

@@ -2,7 +2,7 @@
 
 use crate::connect::{self, Session};
 use crate::failure::usage;
-use crate::{ids, output};
+use crate::{document, ids, output};
 use protocol::job_manager::HistoryGetResponse;
 use serde_json::json;
 use std::io::Write as _;
@@ -16,6 +16,9 @@ EXAMPLES
   weir job last '[1:3]'      a slice as in Python
   weir job attach $(weir job last)
 
+JSON
+  {\"jobs\":[{\"id\",\"f58\"}…],\"errors\":[…]}
+
 EXIT STATUS
   0  printed
   1  no instance, or nothing was submitted yet
@@ -24,6 +27,10 @@ pub struct Args {
     /// How many, or a slice such as [1:3]; newest first
     #[arg(value_name = "N|SLICE", default_value = "1")]
     slice: String,
+
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Prints ids.
@@ -58,6 +65,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         anyhow::bail!(
             "none of your jobs is there (or none in this slice): 'weir jobs -a' lists what there is"
         );
+    }
+    if args.json {
+        let jobs: Vec<_> = answer
+            .jobs
+            .iter()
+            .map(|id| json!({"id": id, "f58": id.to_string()}))
+            .collect();
+        return document::print(&json!({"jobs": jobs, "errors": []}));
     }
     let mut out = output::stdout();
     for id in answer.jobs {

@@ -22,6 +22,15 @@ use clap::Subcommand;
 ///
 /// Jobs are named by id in any spelling (ƒCdza1gs, fCdza1gs, 443035942912, 0x6727000000, 0000.0067.2700.0000).
 #[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+EXAMPLES
+  weir job priority ƒCdza1gs 20
+  weir job attach $(weir job last)
+  weir job clients ƒCdza1gs
+
+EXIT STATUS
+  0  done; 1 refused, or no instance; 2 the command line is wrong
+  The --help of each command says more.")]
 #[allow(missing_docs, reason = "each is described where its arguments are")]
 pub enum JobCommand {
     #[command(visible_alias = "urgency")]
@@ -77,7 +86,13 @@ impl JobCommand {
             Self::Allocs(args) => args.json,
             Self::WaitEvent(args) => args.json,
             Self::Eventlog(args) => args.json,
-            _ => false,
+            Self::Raise(args) => args.json,
+            Self::Kill(args) => args.json,
+            Self::Status(args) => args.json,
+            Self::Info(args) => args.json,
+            Self::Last(args) => args.json,
+            Self::Id(args) => args.json,
+            Self::Attach(_) => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! `weir job prioritize`: absolute priorities of very many jobs, given by id, by a file, or by a query.
 //!
-//! Long lists go in requests of at most [`BATCH`] pairs, one after the other: each is one commit and one reordering, and between them
+//! Long lists go in requests of at most `BATCH` pairs, one after the other: each is one commit and one reordering, and between them
 //! others are served. What is wrong with the words or the file is said before anything is sent.
 
 use crate::connect::{self, Session};

@@ -13,6 +13,9 @@ EXAMPLES
   weir job raise -s 3 -t disk -m 'scratch is nearly full' ƒCdza1gs
   weir job raise ƒCdza1gs                 the same as 'weir cancel'
 
+JSON
+  {\"jobs\":[{\"id\",\"f58\"}…],\"errors\":[…]}: those it was raised for; what was refused
+
 EXIT STATUS
   0  raised for every job
   1  no instance, or some were refused; each has its line
@@ -38,6 +41,10 @@ pub struct Args {
     /// Why; kept with the job
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Raises.
@@ -48,13 +55,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let jobs = ids::parse_all(&args.ids)?;
     connect::block_on(async {
         let session = Session::open().await?;
-        each::job(&session, "job raise", "job-manager.raise", &jobs, |id| {
+        let request = |id| {
             let mut request = json!({"id": id, "severity": args.severity, "type": args.kind});
             if let (Some(note), Value::Object(map)) = (&args.message, &mut request) {
                 map.insert("note".to_owned(), json!(note));
             }
             request
-        })
+        };
+        each::told(
+            &session,
+            "job raise",
+            "job-manager.raise",
+            &jobs,
+            request,
+            args.json,
+        )
         .await
     })
 }

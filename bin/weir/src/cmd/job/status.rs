@@ -3,7 +3,8 @@
 use crate::connect::{self, Session};
 use crate::failure::Exit;
 use crate::output::{self, complain};
-use crate::{ids, outcome};
+use crate::{document, ids, outcome, submission};
+use serde_json::json;
 use std::io::Write as _;
 
 /// Wait until jobs have ended and return the highest of their statuses
@@ -12,6 +13,9 @@ use std::io::Write as _;
 EXAMPLES
   weir job status $(weir job last) && echo fine
   weir job status -v 4711 4712
+
+JSON
+  {\"jobs\":[as 'weir jobs --json'…],\"status\":N|null,\"errors\":[…]}
 
 EXIT STATUS
   0  all succeeded
@@ -27,6 +31,10 @@ pub struct Args {
     /// A line about each
     #[arg(short, long)]
     verbose: bool,
+
+    /// One JSON document
+    #[arg(long, conflicts_with = "verbose")]
+    pub(crate) json: bool,
 }
 
 /// Waits.
@@ -39,7 +47,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let session = Session::open().await?;
         let mut worst = 0;
         let mut out = output::stdout();
-        for outcome in outcome::wait_all(&session, &jobs).await? {
+        let outcomes = outcome::wait_all(&session, &jobs).await?;
+        if args.json {
+            let (mut jobs, mut errors) = (Vec::new(), Vec::new());
+            for outcome in &outcomes {
+                worst = worst.max(outcome.exit_status());
+                match outcome.json() {
+                    Ok(job) => jobs.push(job),
+                    Err(problem) => errors.push(problem),
+                }
+            }
+            document::print(&json!({"jobs": jobs, "status": worst, "errors": errors}))?;
+            for problem in &errors {
+                complain(&format!("job status: {}", problem.error));
+            }
+            return submission::ended(worst);
+        }
+        for outcome in outcomes {
             worst = worst.max(outcome.exit_status());
             match outcome.reason() {
                 Some(reason) if args.verbose => writeln!(out, "{}: {reason}", outcome.label())?,
