@@ -592,7 +592,9 @@ fn tell_end(id: JobId, job: &mut Active, out: &mut Vec<Out>) {
         let standing = part.standing();
         let follows = implied(job, part, status);
         let is_other_end = several && standing.wait_status.is_some_and(|own| Some(own) != status);
-        let differs = Some(standing.status) != follows || is_other_end;
+        // An exception of its own is not the job's, so its end does not say why.
+        let has_words = job.independent && standing.reason.is_some();
+        let differs = Some(standing.status) != follows || is_other_end || has_words;
         if !part.is_settled() && differs && part.is_news(standing.status) {
             report.add(part, standing);
         }

@@ -103,6 +103,25 @@ fn parts_that_end_alike_are_not_told_of_where_the_end_says_it() {
 }
 
 #[test]
+fn fault_why_an_independent_part_failed_is_told_though_the_job_ends_as_it_did() {
+    let mut exec = exec();
+    let _ = sysbatch(&mut exec, "0-1", false);
+    let failed = |note: &str| {
+        Fact::Ended(Ended {
+            status: Some(32512),
+            exceptions: vec![Exception::fatal("exec", note)],
+        })
+    };
+    let _ = fact(&mut exec, 0, Fact::Started);
+    let _ = fact(&mut exec, 0, failed("no such file here"));
+    let told = fact(&mut exec, 1, failed("nor here")).join("\n");
+    for note in ["no such file here", "nor here"] {
+        let reason = format!(r#""status":"failed","reason":"{note}","wait_status":32512"#);
+        assert!(told.contains(&reason), "{told}");
+    }
+}
+
+#[test]
 fn different_statuses_are_told() {
     let mut exec = two_running();
     let _ = fact(&mut exec, 0, ended(512));
@@ -278,6 +297,7 @@ fn independent_parts_none_of_which_could_be_begun_end_with_a_fatal_exception() {
         [
             r#"exception {"severity":1,"type":"exec","note":"3 shepherds died"}"#,
             r#"exception {"severity":0,"type":"exec","note":"no part of the job could be begun"}"#,
+            r#"alloc-status {"allocs":[{"ranks":"0","status":"failed","reason":"3 shepherds died"}]}"#,
             r#"release {"ranks":"all","final":true}"#,
             "freed"
         ]
