@@ -6,19 +6,24 @@
 use regex::{Regex, RegexBuilder};
 
 /// Memory the program of one compiled pattern may take; it has several, and what they note while they run.
-pub const PATTERN_MEMORY_MAX: usize = 256 << 10;
+pub const PATTERN_MEMORY_MAX: usize = 1 << 20;
 /// Below this a pattern is small: its states are few, so that it is fast whatever it is asked about.
 const SMALL_MEMORY_MAX: usize = 4 << 10;
-/// What a small one holds in all, about.
-const SMALL_HELD_BYTES: usize = 64 << 10;
-/// What any other one holds in all, at most.
-const HELD_BYTES: usize = 1 << 20;
+/// How much a program takes, and what such a pattern holds in all, about, at most.
+const SIZES: [(usize, usize); 3] = [
+    (SMALL_MEMORY_MAX, 64 << 10),
+    (256 << 10, 1 << 20),
+    (PATTERN_MEMORY_MAX, 4 << 20),
+];
+/// What a pattern may note while it runs.
+const NOTES_MAX: usize = 256 << 10;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
     is_small: bool,
+    held_bytes: usize,
 }
 
 impl Pattern {
@@ -35,11 +40,7 @@ impl Pattern {
 
     /// Bytes it holds, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        if self.is_small {
-            SMALL_HELD_BYTES
-        } else {
-            HELD_BYTES
-        }
+        self.held_bytes
     }
 }
 
@@ -52,24 +53,29 @@ pub(crate) fn compile(pattern: &str) -> Result<Pattern, Box<str>> {
     let within = |memory: usize| {
         RegexBuilder::new(&translated)
             .size_limit(memory)
-            .dfa_size_limit(PATTERN_MEMORY_MAX)
+            .dfa_size_limit(NOTES_MAX)
             .build()
     };
-    if let Ok(regex) = within(SMALL_MEMORY_MAX) {
-        let is_small = true;
-        return Ok(Pattern { regex, is_small });
+    let mut made = within(SMALL_MEMORY_MAX);
+    let mut size = SIZES[0];
+    for next in &SIZES[1..] {
+        if !matches!(made, Err(regex::Error::CompiledTooBig(_))) {
+            break;
+        }
+        size = *next;
+        made = within(size.0);
     }
-    within(PATTERN_MEMORY_MAX)
-        .map(|regex| Pattern {
-            regex,
-            is_small: false,
-        })
-        .map_err(|error| {
-            // The first lines draw the pattern with a mark below.
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            last.trim_start_matches("error: ").into()
-        })
+    made.map(|regex| Pattern {
+        regex,
+        is_small: size.0 == SMALL_MEMORY_MAX,
+        held_bytes: size.1,
+    })
+    .map_err(|error| {
+        // The first lines draw the pattern with a mark below.
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        last.trim_start_matches("error: ").into()
+    })
 }
 
 fn translated(pattern: &str) -> String {
@@ -230,7 +236,7 @@ mod tests {
             (r"(a)\1", "backreferences are not supported"),
             (
                 "(a{1000}){1000}",
-                "Compiled regex exceeds size limit of 262144 bytes.",
+                "Compiled regex exceeds size limit of 1048576 bytes.",
             ),
         ] {
             let why = compile(pattern).err().unwrap_or_default();

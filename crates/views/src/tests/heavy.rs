@@ -174,7 +174,7 @@ fn bodies_about_all_jobs_are_made_one_in_a_turn() {
 #[test]
 fn what_queries_hold_is_bounded_whoever_asks_for_what() {
     let mut world = World::with(Limits {
-        asks_bytes: 4 << 20,
+        asks_bytes: 8 << 20,
         ..Limits::default()
     });
     // Regexes that nobody waits for any more, lists of jobs that there are not, lists of other bodies.
@@ -192,7 +192,7 @@ fn what_queries_hold_is_bounded_whoever_asks_for_what() {
             what: What::Body(jobs(&format!(r"Name matches `x{n}\pL`"), "")),
         });
         let held = world.views.stats().asks_bytes;
-        assert!(held <= 4 << 20, "{held} bytes are held");
+        assert!(held <= 8 << 20, "{held} bytes are held");
     }
     // Those that somebody waits for stay; what is more is refused, what is small is not.
     let mut refused = None;
