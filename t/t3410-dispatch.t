@@ -102,8 +102,10 @@ test_expect_success 'weir info says what a job is, what it was given and what it
 test_expect_success 'weir info says why a job that waits is not started' '
 	weir queue stop -m "disk work" && waits=$(weir submit true) &&
 	weir info $waits | grep "^waits for  the queue is stopped (disk work)" &&
+	test "$(weir jobs -no "{contextual_info}" $waits)" = "queue stopped: disk work" && weir jobs -n | grep "queue stopped: disk work$" &&
 	weir resource drain 0-1 bad && weir queue start --quiet &&
 	weir info $waits | grep -x "waits for  nodes: 0 of 2 ready (2 drained), it needs 1" &&
+	test "$(weir jobs -no "{contextual_info}" $waits)" = "0 of 2 nodes ready" &&
 	weir resource undrain 0-1 && weir wait $waits
 '
 

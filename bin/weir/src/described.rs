@@ -5,6 +5,7 @@
 //! left out; nothing here makes a command fail.
 
 use crate::connect::Session;
+use crate::nodes;
 use crate::queues;
 use crate::row::Row;
 use crate::{ids, text, when};
@@ -13,11 +14,15 @@ use protocol::job_info::ClientsResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Look-ups on their way at a time.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Of so many jobs that wait it is asked why: each answer is about every node.
 const EXPLAINED_MAX: usize = 64;
+/// How long a listing waits to hear why jobs wait.
+const TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// A longer command line is cut where a person reads it.
 const COMMAND_BYTES_MAX: usize = 2000;
 
@@ -218,8 +223,59 @@ async fn ask_into(rows: &[&Row], all: &mut [Described]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Why jobs wait, as far as that is the same for many of them.
+#[derive(Debug, Default)]
+pub struct Waits {
+    queues: HashMap<Option<String>, Arc<str>>,
+    /// How many nodes get jobs, of how many.
+    ready: Option<(u64, u64)>,
+}
+
+impl Waits {
+    /// Asks the instance; what it does not say soon is not known.
+    pub async fn ask() -> Self {
+        let mut waits = Self::default();
+        // A listing does not wait for an engine that hangs.
+        let _ = tokio::time::timeout(TOLD_WITHIN, waits.gather()).await;
+        waits
+    }
+
+    async fn gather(&mut self) {
+        let Ok(session) = Session::open_briefly().await else {
+            return;
+        };
+        for state in queues::states(&session).await.unwrap_or_default() {
+            if let Some(holds) = state.holds_shortly() {
+                self.queues.insert(state.name, holds.into());
+            }
+        }
+        if let Ok(nodes) = nodes::gather(&session).await {
+            let ready = nodes
+                .iter()
+                .filter(|node| node.status == nodes::Status::Avail);
+            self.ready = Some((ready.count() as u64, nodes.len() as u64));
+        }
+    }
+
+    /// Writes down why this job waits, if that is known.
+    pub fn tell(&self, row: &mut Row) {
+        if !waits_unexplained(row) {
+            return;
+        }
+        let needs = row.nnodes.unwrap_or(1).max(1);
+        row.waits = match (self.queues.get(&row.queue), self.ready) {
+            (Some(holds), _) => Some(holds.clone()),
+            (None, Some((ready, all))) if ready < needs => {
+                Some(format!("{ready} of {all} nodes ready").into())
+            }
+            _ => None,
+        };
+    }
+}
+
 /// It is the scheduler's, and the listing does not say what it waits for.
-fn waits_unexplained(row: &Row) -> bool {
+#[must_use]
+pub fn waits_unexplained(row: &Row) -> bool {
     row.state() == Some(State::Sched) && row.priority != Some(0) && row.info().is_empty()
 }
 
@@ -320,6 +376,33 @@ mod tests {
         );
         let child = json!({"parent": 5, "dispatch": {"meta": {"a": "x"}, "payload": "aGVsbG8="}});
         assert_eq!(described(spec(child))[1..], ["meta a=x", "payload 5 bytes"]);
+    }
+
+    #[test]
+    fn many_jobs_wait_for_the_same() {
+        let waits = Waits {
+            queues: HashMap::from([(Some("q".to_owned()), "queue stopped".into())]),
+            ready: Some((1, 4)),
+        };
+        for (row, expected) in [
+            (
+                r#"{"id":1,"state":8,"priority":16,"queue":"q"}"#,
+                "queue stopped",
+            ),
+            (r#"{"id":1,"state":8,"priority":16}"#, ""),
+            (
+                r#"{"id":1,"state":8,"priority":16,"nnodes":2}"#,
+                "1 of 4 nodes ready",
+            ),
+            (
+                r#"{"id":1,"state":8,"urgency":0,"priority":0,"nnodes":2}"#,
+                "held",
+            ),
+        ] {
+            let mut row: Row = serde_json::from_str(row).unwrap();
+            waits.tell(&mut row);
+            assert_eq!(row.info(), expected);
+        }
     }
 
     #[test]

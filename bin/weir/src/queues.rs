@@ -81,6 +81,22 @@ pub async fn states(session: &Session) -> Result<Vec<QueueState>, CallError> {
 }
 
 impl QueueState {
+    /// [`Self::holds`] in a few words, for a column.
+    #[must_use]
+    pub fn holds_shortly(&self) -> Option<String> {
+        match self.blocked.as_deref() {
+            Some("shutdown") => return Some("the instance shuts down".to_owned()),
+            Some("scheduler") => return Some("no scheduler".to_owned()),
+            _ => {}
+        }
+        let blocked = self.blocked.clone().filter(|why| !why.is_empty());
+        match self.stop_reason.as_deref() {
+            _ if self.started => blocked,
+            Some(reason) if !reason.is_empty() => Some(format!("queue stopped: {reason}")),
+            _ => Some("queue stopped".to_owned()),
+        }
+    }
+
     /// Why jobs that wait here are not started, as a sentence; `None` if they are.
     #[must_use]
     pub fn holds(&self) -> Option<String> {

@@ -9,6 +9,7 @@ use job::{JobId, JobResult, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The dependency of a job that others are dispatched from.
 const DISPATCH: &str = "dispatch";
@@ -63,6 +64,9 @@ pub struct Row {
     pub annotations: Option<Map<String, Value>>,
     pub dependencies: Option<Vec<String>>,
     pub parent: Option<u64>,
+    /// Why it is not started, if somebody found that out: no attribute of job-list.
+    #[serde(skip)]
+    pub waits: Option<Arc<str>>,
 }
 
 impl Row {
@@ -183,7 +187,7 @@ impl Row {
                 Some(Value::String(text)) => Cow::Borrowed(text),
                 _ => match self.annotation("sched.t_estimate").and_then(Value::as_f64) {
                     Some(at) => Cow::Owned(format!("starts by {}", crate::when::zoned_seconds(at))),
-                    None => Cow::Borrowed(""),
+                    None => Cow::Borrowed(self.waits.as_deref().unwrap_or_default()),
                 },
             },
             Some(State::Inactive) if self.result() != Some(JobResult::Completed) => {

@@ -1,6 +1,7 @@
 //! `weir jobs`: the listing. Fast is the point: one connection, one request, rows written as they come.
 
 use crate::connect::{self, Session};
+use crate::described::{self, Waits};
 use crate::document;
 use crate::failure::{self, usage};
 use crate::format::fields::Context;
@@ -210,6 +211,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             context: Context { now },
             palette: args.color.for_stdout(),
             queues: None,
+            waits: None,
         };
         if args.ids.is_empty() {
             shown.query(attributes, constraint, now).await
@@ -290,6 +292,8 @@ struct Shown<'a> {
     palette: Palette,
     /// Whether jobs are started, if that was asked.
     queues: Option<Vec<QueueState>>,
+    /// Why jobs wait, if that was asked.
+    waits: Option<Waits>,
 }
 
 impl Shown<'_> {
@@ -334,6 +338,9 @@ impl Shown<'_> {
                 more = true;
             }
             left -= rows.len() as u64;
+            if answer.stale.is_none() {
+                self.explain(&mut rows).await;
+            }
             waits |= rows.iter().any(Row::is_pending);
             match &mut writer {
                 None if keep
@@ -411,6 +418,9 @@ impl Shown<'_> {
             }
         }
         self.refuse_stale(stale)?;
+        if stale.is_none() {
+            self.explain(&mut rows).await;
+        }
         let waits = rows.iter().any(Row::is_pending);
         if stale.is_none()
             && self.tells_queues(waits)
@@ -433,6 +443,22 @@ impl Shown<'_> {
         }
         self.tell_queues();
         ids::conclude(&problems)
+    }
+
+    /// Finds out why these wait, if that is shown and some do.
+    async fn explain(&mut self, rows: &mut [Row]) {
+        // What the column is made of, and no other.
+        if self.args.json || !self.format.attributes().contains("annotations") {
+            return;
+        }
+        if !rows.iter().any(described::waits_unexplained) {
+            return;
+        }
+        let waits = match &mut self.waits {
+            Some(waits) => waits,
+            none => none.insert(Waits::ask().await),
+        };
+        rows.iter_mut().for_each(|row| waits.tell(row));
     }
 
     /// Whether somebody is to be told if jobs are started: the document says it, and a person is told when jobs wait.
