@@ -11,10 +11,7 @@ pub const OPEN_FILES_MAX: u64 = 1 << 17;
 pub fn raise_open_files() -> u64 {
     let now = getrlimit(Resource::Nofile);
     let files = now.current.unwrap_or(OPEN_FILES_MAX);
-    let most = now
-        .maximum
-        .unwrap_or(OPEN_FILES_MAX)
-        .min(OPEN_FILES_MAX);
+    let most = now.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
     if files >= most {
         return files;
     }
@@ -44,10 +41,7 @@ mod tests {
             maximum: before.maximum,
         };
         setrlimit(Resource::Nofile, lowered).unwrap();
-        let most = before
-            .maximum
-            .unwrap_or(OPEN_FILES_MAX)
-            .min(OPEN_FILES_MAX);
+        let most = before.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
         assert_eq!(raise_open_files(), most);
         let after = getrlimit(Resource::Nofile);
         assert_eq!((after.current, after.maximum), (Some(most), before.maximum));

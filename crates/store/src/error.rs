@@ -138,7 +138,9 @@ fn those(proofs: &[PathBuf]) -> String {
 fn holder(pid: Option<u32>, supervisor: Option<u32>) -> String {
     match (pid, supervisor) {
         (Some(pid), Some(start)) => {
-            format!("{pid} (weir start is process {start}): stop that first: kill {start} or 'weir shutdown'")
+            format!(
+                "{pid} (weir start is process {start}): stop that first: kill {start} or 'weir shutdown'"
+            )
         }
         (Some(pid), None) => format!("{pid}: stop that first: kill {pid}"),
         (None, _) => "(unknown): stop that first".to_owned(),
