@@ -296,7 +296,7 @@ fn without_http_a_token_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_stream_ends_with_the_token_it_was_opened_with() {
+fn streams_and_blocked_queries_end_with_the_token_they_were_opened_with() {
     run(async {
         let (mut instance, mut broker, _, web) = serving(options()).await;
         let tag = broker.ask("a", "job-info.http-token", &json!({"seconds":1}));
@@ -307,8 +307,11 @@ fn a_stream_ends_with_the_token_it_was_opened_with() {
             ..web.clone()
         };
         let mut events = short.events("/v1/jobs/statuses/stream", "").await;
+        let index = short.get("/v1/regions").await.index();
+        let mut blocked = short.begin(&format!("/v1/jobs?index={index}")).await;
         assert_eq!(events.next().await.expect("the page").name, "page");
         assert!(events.next().await.is_none());
+        assert_eq!(blocked.reply().await.expect("an answer").status, 200);
         assert_eq!(short.get("/v1/jobs").await.status, 403);
         instance.stop().await;
     });

@@ -117,6 +117,42 @@ fn garbage_is_answered_or_closed_and_harms_nobody() {
 }
 
 #[test]
+fn bodies_that_do_not_end_take_a_bounded_amount_and_leave_it_when_they_go() {
+    run(async {
+        let (mut instance, _broker, _, web) = serving(options()).await;
+        let announced = web.head(
+            "POST",
+            "/v1/jobs/statuses",
+            &format!("Content-Length: {}\r\n", 1 << 20),
+        );
+        let most = "x".repeat((1 << 20) - 1);
+        let small = r#"{"jobs":[{"id":"f2"}]}"#;
+        let mut all = Vec::new();
+        for at in 0..256 {
+            let mut wire = Wire::open(web.address).await;
+            wire.send(&announced).await;
+            // Those that send nothing keep nobody out.
+            if at == 250 {
+                let reply = web.post("/v1/jobs/statuses", small).await;
+                assert_eq!(reply.status, 200);
+            }
+            wire.send(&most).await;
+            all.push(wire);
+        }
+        // There is no room for as much again: whose body that is depends on which came first.
+        let mut more = Wire::open(web.address).await;
+        more.send(&(announced.clone() + &most)).await;
+        let refused = "weir_http_requests_total{route=\"/v1/jobs/statuses\",code=\"503\"} 1";
+        web.metric(refused).await;
+        all.push(more);
+        drop(all);
+        let reply = web.post("/v1/jobs/statuses", small).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        instance.stop().await;
+    });
+}
+
+#[test]
 fn more_connections_than_there_may_be_are_told_so() {
     run(async {
         let (mut instance, _broker, _, web) =

@@ -16,7 +16,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use tokio::sync::watch;
+use bytes::BytesMut;
+use futures::StreamExt as _;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use views::{
     Answer, Ask, Viewer, What,
     bodies::Agent,
@@ -41,6 +43,10 @@ use super::{
 
 /// Longest body of a request.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+/// Most bytes that bodies which are being received may have together.
+pub(crate) const BODIES_BYTES_MAX: usize = 256 << 20;
+/// How long a body waits for room among them.
+const BODIES_WAIT: Duration = Duration::from_secs(5);
 /// How long a request's body may take to come.
 const BODY_WAIT: Duration = Duration::from_secs(20);
 
@@ -61,6 +67,8 @@ pub(crate) struct App {
     pub(crate) cookie: String,
     pub(crate) forms: Forms,
     pub(crate) sending: Arc<Sending>,
+    /// A permit for each byte of a body that is being received.
+    pub(crate) receiving: Semaphore,
     pub(crate) counters: Counters,
     /// True when the end is near.
     pub(crate) stop: watch::Receiver<bool>,
@@ -315,21 +323,40 @@ async fn read_body(app: &App, body: Body) -> Result<Bytes, Refused> {
     }
     let mut stop = app.stop.clone();
     tokio::select! {
-        read = tokio::time::timeout(BODY_WAIT, axum::body::to_bytes(body, BODY_BYTES_MAX)) => match read {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(error)) => Err(if too_long(&error) {
-                let text = format!("request body too large: expected at most {BODY_BYTES_MAX} bytes");
-                Refused::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-            } else {
-                Refused::bad("the request's body ended before its time")
-            }),
-            Err(_) => {
-                let text = format!("the request's body did not come within {} s", BODY_WAIT.as_secs());
-                Err(Refused::new(StatusCode::REQUEST_TIMEOUT, text))
-            }
-        },
+        read = tokio::time::timeout(BODY_WAIT, receive(app, body)) => read.unwrap_or_else(|_| {
+            let text = format!("the request's body did not come within {} s", BODY_WAIT.as_secs());
+            Err(Refused::new(StatusCode::REQUEST_TIMEOUT, text))
+        }),
         () = stopped(&mut stop) => Err(Refused::unavailable("job-info is shutting down, try again")),
     }
+}
+
+async fn receive(app: &App, body: Body) -> Result<Bytes, Refused> {
+    let mut pieces = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    let mut room: Option<SemaphorePermit<'_>> = None;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Refused::bad("the request's body ended before its time"))?;
+        if whole.len() + piece.len() > BODY_BYTES_MAX {
+            let text = format!("request body too large: expected at most {BODY_BYTES_MAX} bytes");
+            return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, text));
+        }
+        // What has come counts, not what was announced: who sends nothing keeps nobody out.
+        let more = app
+            .receiving
+            .acquire_many(u32::try_from(piece.len()).unwrap_or(u32::MAX));
+        let Ok(Ok(more)) = tokio::time::timeout(BODIES_WAIT, more).await else {
+            return Err(Refused::unavailable(
+                "too many requests with large bodies are on their way, try again later",
+            ));
+        };
+        match &mut room {
+            Some(room) => room.merge(more),
+            None => room = Some(more),
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
 }
 
 /// Ready when the end is near.
@@ -364,18 +391,6 @@ impl End {
     }
 }
 
-/// Whether a body was cut at the bound: the reader's error wraps that of the limit.
-fn too_long(error: &axum::Error) -> bool {
-    let mut source: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = source {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
-        }
-        source = error.source();
-    }
-    false
-}
-
 impl App {
     /// As which a request sees the list.
     pub(crate) fn viewer(&self, who: Who) -> Viewer {
@@ -408,7 +423,9 @@ impl App {
         self.line.ready(read.after).await?;
         let job = Commands::of(&what);
         let ask = self.ask_of(who, parts.uri.query(), read.index, what);
-        let wait = (read.index > 0).then(|| read.wait + self.extra(read.wait));
+        // Nor longer than what was shown is good.
+        let left = who.left(auth::now()).unwrap_or(Duration::MAX);
+        let wait = (read.index > 0).then(|| (read.wait + self.extra(read.wait)).min(left));
         let started = Instant::now();
         let waiting = wait.map(|_| self.counters.wait());
         let given = self.line.ask(Want::View(Box::new(ask)), wait).await?;

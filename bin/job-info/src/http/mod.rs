@@ -147,6 +147,7 @@ impl Http {
             cookie: format!("weir_{}", bound.port()),
             forms: coding::Forms::default(),
             sending: Arc::default(),
+            receiving: tokio::sync::Semaphore::new(app::BODIES_BYTES_MAX),
             counters: metrics::Counters::default(),
             stop: stopped.clone(),
             jitter: AtomicU64::new(auth::now() ^ u64::from(std::process::id()) << 32),
