@@ -28,10 +28,13 @@ fn count(batch: &[u8]) -> u64 {
     found
 }
 
+/// Most that is looked through for the mark: it comes with what is known of nodes, and never with events.
+const CAUGHT_UP_LEN_MAX: usize = 64 << 10;
+
 /// Whether this response says that the backlog is over; it carries no events.
 fn is_caught_up(batch: &[u8]) -> bool {
-    const MARK: &[u8] = b"\"caught_up\":true";
-    batch.len() < 256 && batch.windows(MARK.len()).any(|part| part == MARK)
+    let holds = |mark: &[u8]| batch.windows(mark.len()).any(|part| part == mark);
+    batch.len() <= CAUGHT_UP_LEN_MAX && holds(b"\"caught_up\":true") && holds(b"\"events\":[]")
 }
 
 /// `from:"all"`, to one reader, until it is caught up.
