@@ -61,12 +61,12 @@ test_expect_success 'fault: a row is gone: the job is named at each start until 
 '
 
 test_expect_success 'promise: honest: a store that ends before what was told has another epoch, and check says why' '
-	cp state/store.sqlite older &&
+	sql ".backup older" &&
 	weir_instance &&
 	epoch >epoch &&
 	weir submit --urgency=hold true >newer &&
 	weir_stop &&
-	cp older state/store.sqlite &&
+	cp older state/store.sqlite && rm -f state/store.sqlite-wal state/store.sqlite-shm &&
 	test_expect_code 3 weir store check --statedir="$PWD/state" >out &&
 	grep "^wal: it ends with seq [0-9]*, and seq [0-9]* was on disk and told" out &&
 	weir_instance &&
